@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let description = description.replace('_', " ");
         write!(
             list,
-            "File {{ version: {version}, description: {description:?}, sql: include_str!({path:?}) }},"
+            "MigrationFile {{ version: {version}, description: {description:?}, sql: include_str!({path:?}) }},"
         )?;
     }
     list.push(']');

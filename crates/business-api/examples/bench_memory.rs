@@ -1,14 +1,14 @@
-//! Measures what an object with managed fields costs the API server in memory, all told: the watch cache with its indices,
-//! and what the levels of projects keep of it. The object is a namespace that Argo CD and a platform team apply together,
-//! and whose status the controller writes.
+//! Measures what an object with managed fields costs the API server in memory, all told: the watch cache with its
+//! indices, and what the allocations of projects keep of it. The object is a namespace that Argo CD and a platform team
+//! apply together, and whose status the controller writes.
 //!
 //! `cargo run --release -p business-api --example bench_memory -- [objects]`
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+use business_api::allocations::Allocations;
+use business_api::kind_ids::{NAMESPACE, PROJECT};
 use business_api::kinds::KINDS;
-use business_api::levels::Levels;
-use business_api::numbers::{NAMESPACE, PROJECT};
 use runtime::{Metrics, Tasks};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const OBJECTS: usize = 100_000;
 /// Namespaces of a project.
 const EACH: usize = 50;
 const GOAL: &str = "2.0 ×";
-/// The levels have taken everything when memory has not grown for so long.
+/// The allocations have taken everything when memory has not grown for so long.
 const STILL: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -100,7 +100,7 @@ async fn main() -> Outcome<()> {
     let store = KINDS.open(store::Config::new(&database.url), &tasks, &Metrics::new())?;
     store.until_synced().await;
     let cached = settled().await;
-    tasks.spawn("levels", Levels::new(KINDS.accounts()).follow_all(store.clone()));
+    tasks.spawn("levels", Allocations::new(KINDS.accounts()).follow_all(store.clone()));
     let followed = settled().await;
     #[expect(clippy::cast_precision_loss, reason = "a mean")]
     let each = |bytes: f64| bytes / objects as f64;

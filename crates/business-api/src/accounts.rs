@@ -1,7 +1,7 @@
 use store::KindId;
 use store::quota::Account;
 
-/// How the accounts of a kind's objects are read.
+/// How the accounts of a kind's objects are read out of their stored bodies.
 #[derive(Clone, Copy, Debug)]
 pub struct KindAccounts {
     /// The kind.

@@ -1,15 +1,15 @@
-//! Compares the quota ledger with the objects: on command for an operator, and all the time in the background.
+//! Compares the quota ledger with the objects: on an operator's command, and regularly in the background.
 
-/// All the time.
+/// The background audit.
 mod auditor;
-/// What the log knows of differences.
-mod logged;
-/// The orphans that the controller reports, as holds of the ledger.
+/// Logs each difference once.
+mod difference_log;
+/// Turns the orphans that the controller reports into holds of the ledger.
 mod orphans;
-/// What growth waits for.
+/// What held growth waits for.
 mod growth;
-/// What the status of projects says of the audit.
-mod told;
+/// The audit in the status of projects.
+mod project_status;
 
 pub use auditor::Auditor;
 
@@ -31,51 +31,51 @@ const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long to wait until all objects are read, which takes seconds for a million of them.
 const CACHE_DEADLINE: Duration = Duration::from_mins(2);
 
-/// Reads bodies for the store's audit.
+/// Reads the accounts of objects for the store's audit.
 #[derive(Clone, Copy, Debug)]
-pub struct Books {
+pub struct AccountReader {
     kinds: KindTable,
 }
 
-impl Books {
-    /// Books of these kinds.
+impl AccountReader {
+    /// A reader of these kinds.
     pub fn new(kinds: KindTable) -> Self {
         Self { kinds }
     }
 }
 
-impl Accounts for Books {
+impl Accounts for AccountReader {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
-        let Some(known) = self.kinds.accounts().find(|known| known.kind == kind) else { return Ok(None) };
-        (known.read)(body).map(Some).map_err(|error| error.to_string())
+        let Some(row) = self.kinds.accounts().find(|row| row.kind == kind) else { return Ok(None) };
+        (row.read)(body).map(Some).map_err(|error| error.to_string())
     }
 }
 
-/// What `business-api audit` found, and whether it is good.
+/// The output of `business-api audit`.
 #[derive(Debug)]
-pub struct AuditFinding {
+pub struct AuditOutput {
     /// For standard output.
     pub text: String,
-    /// Whether ledger and objects agree.
+    /// Whether there are no differences, neither between ledger and objects nor of the schema.
     pub consistent: bool,
 }
 
 /// Runs `business-api audit`.
-pub async fn run(settings: &Audit) -> Result<AuditFinding> {
+pub async fn run(settings: &Audit) -> Result<AuditOutput> {
     run_with(settings, KINDS).await
 }
 
 /// The same for a program with these kinds.
-pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<AuditFinding> {
+pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<AuditOutput> {
     let tasks = Tasks::new();
     let store = kinds.open(store::Config::new(&settings.database.database_url), &tasks, &Metrics::new())?;
-    let finding = command(&store, &Books::new(kinds), settings).await;
+    let finding = command(&store, &AccountReader::new(kinds), settings).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;
     finding
 }
 
-async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<AuditFinding> {
+async fn command(store: &Store, account_reader: &AccountReader, settings: &Audit) -> Result<AuditOutput> {
     let access = Access::internal("business-api audit");
     if let Some(uid) = settings.write_off {
         store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
@@ -96,40 +96,41 @@ async fn command(store: &Store, books: &Books, settings: &Audit) -> Result<Audit
         store.go_on(&access).await.context("let growth go on")?;
     }
     if settings.repair {
-        let report = store.audit(&access, books).await.context("audit")?;
+        let report = store.audit(&access, account_reader).await.context("audit")?;
         if !report.differences.is_empty() {
-            store.repair(&access, books, None, Repair::Rebuild).await.context("repair")?;
+            store.repair(&access, account_reader, None, Repair::Rebuild).await.context("repair")?;
         }
         for difference in &report.differences {
             if let Difference::Object { key, .. } = difference {
-                store.repair_object(&access, books, key).await.context("repair an object's row")?;
+                store.repair_object(&access, account_reader, key).await.context("repair an object's row")?;
             }
         }
     }
-    let report = store.audit(&access, books).await.context("audit")?;
+    let report = store.audit(&access, account_reader).await.context("audit")?;
     let holds = store.holds(&access, None).await.context("read what was given up")?;
     let held = match store.growth_hold(&access).await.context("read whether growth is held")? {
         Some(hold) => {
             let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_filled(begun)).await;
             filled.context("the objects were not read in time")?;
-            let told = growth::told(store, &access, books.kinds, hold, &report.differences);
-            Some(told.await.context("read what growth waits for")?)
+            let explanation =
+                growth::explain_hold(store, &access, account_reader.kinds, hold, &report.differences);
+            Some(explanation.await.context("read what growth waits for")?)
         }
         None => None,
     };
-    // Its role may not make a schema to compare with: the rest is told all the same.
+    // The database role may lack the right to create a schema to compare with. Then the rest is reported all the same.
     let schema = store.schema_differences().await.map(Option::unwrap_or_default);
     let schema = schema.map_err(|error| error.to_string());
-    let audited = Audited { report, holds, held, schema };
+    let audited = AuditResult { report, holds, held, schema };
     let text = match settings.output {
         Output::Text => audited.text(),
         Output::Json => audited.json(),
     };
-    Ok(AuditFinding { text, consistent: audited.consistent() })
+    Ok(AuditOutput { text, consistent: audited.consistent() })
 }
 
 /// What was read and compared.
-struct Audited {
+struct AuditResult {
     report: AuditReport,
     holds: Vec<Hold>,
     held: Option<String>,
@@ -137,7 +138,7 @@ struct Audited {
     schema: Result<Vec<SchemaDifference>, String>,
 }
 
-impl Audited {
+impl AuditResult {
     fn schema_differences(&self) -> &[SchemaDifference] {
         self.schema.as_deref().unwrap_or_default()
     }
@@ -150,7 +151,8 @@ impl Audited {
         let Self { report, holds, held, schema } = self;
         let mut lines: Vec<String> = report.differences.iter().map(ToString::to_string).collect();
         for hold in holds {
-            let HeldAmount { uid, state, cluster_name, namespace, hard, reason } = told::held(hold);
+            let HeldAmount { uid, state, cluster_name, namespace, hard, reason } =
+                project_status::held_amount(hold);
             let amounts: Vec<String> =
                 hard.iter().map(|(resource, amount)| format!("{resource}={amount}")).collect();
             lines.push(format!(
@@ -195,7 +197,8 @@ impl Audited {
         let holds: Vec<_> = holds
             .iter()
             .map(|hold| {
-                let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } = told::held(hold);
+                let HeldAmount { uid, cluster_name, namespace, hard, reason, .. } =
+                    project_status::held_amount(hold);
                 json!({
                     "uid": uid, "project": hold.scope.name, "orphaned": hold.state == HoldState::Orphaned,
                     "reason": reason, "cluster": cluster_name, "namespace": namespace, "hard": hard,
@@ -220,15 +223,19 @@ impl Audited {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numbers::{NAMESPACE, PROJECT};
+    use crate::kind_ids::{NAMESPACE, PROJECT};
 
     #[test]
     fn the_books_know_their_kinds_and_no_other() {
         let body = br#"{"metadata":{"name":"a","namespace":"p"},"spec":{"clusterName":"c","namespace":"n"}}"#;
-        let books = Books::new(KINDS);
-        assert!(books.account(NAMESPACE, body).unwrap().unwrap().pays.is_some());
-        assert!(books.account(PROJECT, body).unwrap().unwrap().grants.is_some());
-        assert_eq!(books.account(KindId(99), body), Ok(None), "a later release's kind is nobody's namespace");
-        assert!(books.account(PROJECT, b"{").is_err());
+        let account_reader = AccountReader::new(KINDS);
+        assert!(account_reader.account(NAMESPACE, body).unwrap().unwrap().pays.is_some());
+        assert!(account_reader.account(PROJECT, body).unwrap().unwrap().grants.is_some());
+        assert_eq!(
+            account_reader.account(KindId(99), body),
+            Ok(None),
+            "a later release's kind is nobody's namespace"
+        );
+        assert!(account_reader.account(PROJECT, b"{").is_err());
     }
 }

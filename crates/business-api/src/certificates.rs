@@ -1,36 +1,36 @@
 //! Certificates with which people enter member clusters.
 //!
-//! The key is made here and goes out with the answer, and nowhere else; the controller is sent the request for its
-//! certificate. Nothing is kept.
+//! The private key is generated here. It is in the answer to the caller and nowhere else, and is not stored. The
+//! controller only gets the certificate request.
 
-/// The controller, asked over mutual TLS.
+/// Has the controller issue certificates, over mutual TLS.
 pub mod controller;
-/// How often somebody may ask.
-pub mod allowance;
-/// A key, and the request for its certificate.
+/// Limits how often each caller asks for certificates.
+pub mod rate_limit;
+/// Generates a key and the request for its certificate.
 pub mod key;
 
-use allowance::{Allowance, AllowanceHolder};
 use business_types::issue::{IssueRequest, Issued};
 use futures_util::future::BoxFuture;
 use key::KeyPem;
 use meta::status::Status;
 use meta::time::DAY_SECONDS;
+use rate_limit::{RateLimitKey, RateLimiter};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// Has certificates issued.
+/// Issues certificates, or has them issued.
 pub trait CertificateIssuer: Send + Sync + 'static {
-    /// The certificate, or the answer to its caller. The text of a 422 is about the cluster.
+    /// The certificate, or the answer to the caller. The message of a 422 is about the member cluster.
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>>;
 }
 
-/// For how many days a certificate is valid.
+/// The validity of certificates, in days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidDays {
-    /// Unless the request says it.
+    /// Without a value in the request.
     pub default: u16,
-    /// At the most.
+    /// The most that a request may ask for.
     pub max: u16,
 }
 
@@ -41,8 +41,8 @@ impl Default for ValidDays {
 }
 
 impl ValidDays {
-    /// The days that a query asks for; the error says what it may ask for.
-    pub fn of(self, text: &str) -> Result<u16, String> {
+    /// Parses the value of a request; an empty one is the default. The error says which values are allowed.
+    pub fn parse(self, text: &str) -> Result<u16, String> {
         if text.is_empty() {
             return Ok(self.default);
         }
@@ -51,22 +51,22 @@ impl ValidDays {
     }
 }
 
-/// A wish for a certificate, which its caller may have.
+/// A request for a certificate that has been authorized.
 #[derive(Clone, Debug)]
-pub struct Wish {
-    /// Who asks: his allowance is counted.
-    pub holder: AllowanceHolder,
-    /// Its user, by the name that the member cluster knows.
+pub struct CertificateRequest {
+    /// The caller, for the rate limit.
+    pub rate_limit_key: RateLimitKey,
+    /// The user of the certificate, by the name in the member cluster.
     pub user: String,
-    /// The groups that the user is in there.
+    /// The user's groups in the member cluster.
     pub groups: Vec<String>,
     /// The member cluster.
     pub cluster: String,
     /// The project of the namespace.
     pub project: String,
-    /// The namespace, as it is named here.
+    /// The name of the Namespace object.
     pub name: String,
-    /// How long it is to be valid.
+    /// For how many days the certificate is valid.
     pub days: u16,
 }
 
@@ -75,17 +75,17 @@ pub struct Wish {
 pub struct Credential {
     /// PKCS #8, PEM.
     pub key: KeyPem,
-    /// The rest.
+    /// The certificate, and where it is used.
     pub issued: Issued,
 }
 
-/// Issues certificates, within what each caller may ask for.
+/// Issues certificates, within a rate limit for each caller.
 #[derive(Clone)]
 pub struct Certificates {
     issuer: Option<Arc<dyn CertificateIssuer>>,
     /// For how long they are valid.
     pub days: ValidDays,
-    allowance: Arc<Allowance>,
+    rate_limiter: Arc<RateLimiter>,
 }
 
 impl std::fmt::Debug for Certificates {
@@ -95,20 +95,21 @@ impl std::fmt::Debug for Certificates {
 }
 
 impl Certificates {
-    /// Without an issuer every wish is refused.
+    /// Without an issuer every request is refused.
     pub fn new(issuer: Option<Arc<dyn CertificateIssuer>>, days: ValidDays) -> Self {
-        Self { issuer, days, allowance: Arc::default() }
+        Self { issuer, days, rate_limiter: Arc::default() }
     }
 
-    /// Makes a key and has its certificate issued.
-    pub async fn issue(&self, wish: Wish) -> Result<Credential, Status> {
+    /// Generates a key and has its certificate issued.
+    pub async fn issue(&self, request: CertificateRequest) -> Result<Credential, Status> {
         let Some(issuer) = &self.issuer else {
             let why = "no certificates are issued here: business-api runs without --issuer-url";
             return Err(Status::failure(422, "Invalid", why));
         };
-        self.allowance.take(&wish.holder, Instant::now()).map_err(Status::too_many_requests)?;
-        let Wish { user, groups, cluster, project, name, days, .. } = wish;
-        let made = key::make(&user, &groups).map_err(|error| {
+        let now = Instant::now();
+        self.rate_limiter.acquire(&request.rate_limit_key, now).map_err(Status::too_many_requests)?;
+        let CertificateRequest { user, groups, cluster, project, name, days, .. } = request;
+        let generated = key::generate(&user, &groups).map_err(|error| {
             tracing::error!(%error, "a key cannot be made");
             Status::internal("the key cannot be made")
         })?;
@@ -118,13 +119,13 @@ impl Certificates {
             name,
             user,
             groups,
-            request: made.request,
+            request: generated.request,
             expiration_seconds: i64::from(days) * DAY_SECONDS,
             issue_id: uuid::Uuid::new_v4().to_string(),
         };
-        let told = request.clone();
+        let logged = request.clone();
         let outcome = issuer.issue(request).await;
-        let IssueRequest { cluster, project, name, user, groups, issue_id, .. } = &told;
+        let IssueRequest { cluster, project, name, user, groups, issue_id, .. } = &logged;
         let groups = groups.join(",");
         match &outcome {
             Ok(_) => tracing::info!(
@@ -151,7 +152,7 @@ impl Certificates {
                 "certificate refused"
             ),
         }
-        Ok(Credential { key: made.key, issued: outcome? })
+        Ok(Credential { key: generated.key, issued: outcome? })
     }
 }
 
@@ -162,9 +163,9 @@ mod tests {
     #[test]
     fn days_are_a_number_within_the_setting() {
         let days = ValidDays { default: 2, max: 30 };
-        assert_eq!((days.of(""), days.of("1"), days.of("30")), (Ok(2), Ok(1), Ok(30)));
+        assert_eq!((days.parse(""), days.parse("1"), days.parse("30")), (Ok(2), Ok(1), Ok(30)));
         for wrong in ["0", "31", "-5", "abc", "1.5", "100000"] {
-            assert_eq!(days.of(wrong), Err("must be a number of days from 1 to 30".to_owned()), "{wrong}");
+            assert_eq!(days.parse(wrong), Err("must be a number of days from 1 to 30".to_owned()), "{wrong}");
         }
     }
 }

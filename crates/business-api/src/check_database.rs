@@ -1,20 +1,21 @@
-//! `business-api check-database`: whether a PostgreSQL, or what calls itself one, keeps what this program promises.
+//! `business-api check-database`: whether a PostgreSQL, or a server that calls itself compatible, does what this
+//! program relies on.
 
 use crate::config::{CheckDatabase, Output};
 use anyhow::{Context, Result};
 use serde_json::json;
 use store::conformance::{self, Check, Verdict};
 
-/// What was found, and whether the server will do.
+/// The report, and whether the server is fit.
 #[derive(Debug)]
 pub struct DatabaseFinding {
     /// For standard output.
     pub text: String,
-    /// Nothing is broken, and everything was tried.
+    /// Whether all checks ran and none is broken.
     pub fit: bool,
 }
 
-/// Runs it.
+/// Runs all checks.
 pub async fn run(settings: &CheckDatabase) -> Result<DatabaseFinding> {
     let checks = conformance::check(&settings.url).await.context("try the database")?;
     let fit = checks.iter().all(|check| matches!(check.verdict, Verdict::Holds | Verdict::Doubtful));

@@ -1,6 +1,6 @@
-//! The member clusters, kept from the store's own watch: who may use them, and what their objects say.
+//! The member clusters, kept from the store's watch: who may use them, and what their objects say.
 
-use crate::follow::{FollowedIndex, Kept};
+use crate::follow::{ObjectIndex, SharedIndex};
 use crate::host_cluster::HostCluster;
 use business_types::refusal::CLUSTER_CLOSED;
 use business_types::{
@@ -17,13 +17,13 @@ use tokio::sync::watch;
 
 const RETRY_AFTER_SECONDS: u32 = 2;
 
-/// A live directory of member clusters. Its clones are the same one.
+/// The member clusters. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Clusters {
-    kept: Kept<ClusterIndex>,
-    compared: watch::Receiver<Arc<Comparison>>,
-    /// Nobody registers clusters: while there is none, every name is good.
-    open: bool,
+    index: SharedIndex<ClusterIndex>,
+    comparison: watch::Receiver<Arc<Comparison>>,
+    /// Whether every name is allowed as long as no cluster is registered.
+    registration_optional: bool,
     host: HostCluster,
 }
 
@@ -31,27 +31,27 @@ pub struct Clusters {
 struct ClusterIndex {
     clusters: BTreeMap<Arc<str>, Arc<Cluster>>,
     comparisons: BTreeMap<String, ClusterComparison>,
-    compared: watch::Sender<Arc<Comparison>>,
+    comparison: watch::Sender<Arc<Comparison>>,
 }
 
-/// The part of a stored member cluster that is read here.
+/// The part of a stored member cluster that the index reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct KeptCluster {
-    metadata: KeptMeta,
+struct StoredCluster {
+    metadata: StoredMetadata,
     spec: MemberClusterSpec,
     status: MemberClusterStatus,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct KeptMeta {
+struct StoredMetadata {
     creation_timestamp: String,
     deletion_timestamp: Option<String>,
     annotations: BTreeMap<String, String>,
 }
 
-/// How far the controller has compared these member clusters with the objects.
+/// How far the controller has compared these clusters with the objects, by their stored status.
 pub(crate) fn comparison(clusters: &[Arc<Entry>]) -> Comparison {
     let mut index = ClusterIndex::default();
     for entry in clusters {
@@ -60,7 +60,7 @@ pub(crate) fn comparison(clusters: &[Arc<Entry>]) -> Comparison {
     Comparison::of(&index.comparisons)
 }
 
-fn read(entry: &Entry) -> Option<KeptCluster> {
+fn read(entry: &Entry) -> Option<StoredCluster> {
     serde_json::from_slice(&entry.body)
         .inspect_err(
             |error| tracing::error!(%error, name = %entry.key.name, "a member cluster cannot be read"),
@@ -69,97 +69,98 @@ fn read(entry: &Entry) -> Option<KeptCluster> {
 }
 
 impl Clusters {
-    /// A directory of the clusters that are registered.
+    /// The registered clusters. No other name is allowed.
     pub fn registered() -> Self {
         Self::new(false)
     }
 
-    /// The same where nobody has to register any: while there is none, every name is good.
-    pub fn open() -> Self {
+    /// The registered clusters, where nobody has to register any: as long as there is none, every name is allowed.
+    pub fn registration_optional() -> Self {
         Self::new(true)
     }
 
-    fn new(open: bool) -> Self {
+    fn new(registration_optional: bool) -> Self {
         let index = ClusterIndex::default();
-        let compared = index.compared.subscribe();
-        Self { kept: Kept::new(index), compared, open, host: HostCluster::default() }
+        let comparison = index.comparison.subscribe();
+        let index = SharedIndex::new(index);
+        Self { index, comparison, registration_optional, host: HostCluster::default() }
     }
 
-    /// The same, where it may be found out which of them is the host cluster.
+    /// The same clusters, one of which may turn out to be the host cluster.
     #[must_use]
-    pub fn beside(self, host: HostCluster) -> Self {
+    pub fn with_host(self, host: HostCluster) -> Self {
         Self { host, ..self }
     }
 
-    /// How far the controller has compared the member clusters with the objects.
-    pub fn compared(&self) -> watch::Receiver<Arc<Comparison>> {
-        self.compared.clone()
+    /// How far the controller has compared the clusters with the objects.
+    pub fn comparison(&self) -> watch::Receiver<Arc<Comparison>> {
+        self.comparison.clone()
     }
 
-    /// 503 until all of them were read for the first time.
-    pub fn check_loaded(&self) -> Result<(), Status> {
-        if self.is_loaded() {
+    /// 503 until all of them have been read.
+    pub fn check_synced(&self) -> Result<(), Status> {
+        if self.has_synced() {
             return Ok(());
         }
         Err(Status::unavailable("the member clusters have not been read yet", RETRY_AFTER_SECONDS))
     }
 
-    /// Whether they were read.
-    pub fn is_loaded(&self) -> bool {
-        self.kept.is_complete()
+    /// Whether all of them have been read.
+    pub fn has_synced(&self) -> bool {
+        self.index.has_synced()
     }
 
     /// Whether a tenant may use a cluster. The answer is the same for a cluster that does not exist and for one of
     /// other tenants.
     pub fn allows(&self, name: &str, tenant: &str) -> bool {
-        let index = self.kept.read();
-        if self.open && index.clusters.is_empty() {
+        let index = self.index.read();
+        if self.registration_optional && index.clusters.is_empty() {
             return true;
         }
         index.clusters.get(name).is_some_and(|cluster| cluster.allows(tenant))
     }
 
-    /// Whether it is registered, for operators.
-    pub fn knows(&self, name: &str) -> bool {
-        let index = self.kept.read();
-        self.open && index.clusters.is_empty() || index.clusters.contains_key(name)
+    /// Whether operators may use a name.
+    pub fn allows_operators(&self, name: &str) -> bool {
+        let index = self.index.read();
+        self.registration_optional && index.clusters.is_empty() || index.clusters.contains_key(name)
     }
 
     /// A cluster by name.
     pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
-        self.kept.read().clusters.get(name).cloned()
+        self.index.read().clusters.get(name).cloned()
     }
 
-    /// All of them, by name.
+    /// All clusters, by name.
     pub fn all(&self) -> BTreeMap<Arc<str>, Arc<Cluster>> {
-        self.kept.read().clusters.clone()
+        self.index.read().clusters.clone()
     }
 
-    /// Whether a member is the host cluster itself, or may be it as far as is known.
+    /// Whether a member is the host cluster, or may be it because nobody knows yet which one is.
     pub fn may_be_host(&self, name: &str) -> bool {
-        let index = self.kept.read();
-        let is_said = || index.clusters.values().any(|cluster| cluster.is_host);
-        index.clusters.get(name).is_some_and(|cluster| self.is_it(cluster))
-            || self.host.is_awaited() && !is_said()
+        let index = self.index.read();
+        let is_declared = || index.clusters.values().any(|cluster| cluster.is_host);
+        index.clusters.get(name).is_some_and(|cluster| self.is_host(cluster))
+            || self.host.is_pending() && !is_declared()
     }
 
-    /// The name by which the host cluster itself is a member.
+    /// The name under which the host cluster is a member.
     pub fn host(&self) -> Option<Arc<str>> {
-        let index = self.kept.read();
-        index.clusters.iter().find(|(_, cluster)| self.is_it(cluster)).map(|(name, _)| Arc::clone(name))
+        let index = self.index.read();
+        index.clusters.iter().find(|(_, cluster)| self.is_host(cluster)).map(|(name, _)| Arc::clone(name))
     }
 
-    fn is_it(&self, cluster: &Cluster) -> bool {
-        cluster.is_host || self.host.is(&cluster.uid)
+    fn is_host(&self, cluster: &Cluster) -> bool {
+        cluster.is_host || self.host.has_uid(&cluster.uid)
     }
 
-    /// Refuses what grows in a cluster that takes nothing. For a cluster that the tenant may not use, this is not told,
-    /// except to those who have something there.
+    /// Refuses a write (403) that grows something in a cluster that is closed: cordoned, or being deleted. A tenant
+    /// that may not use the cluster does not learn that it is closed, unless the object has something there already.
     pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
         let ClusterGrowth { before, after, resource, name } = growth;
-        let closed = grown(before, after).find_map(|cluster| {
-            let is_there = before.is_some_and(|before| before.costs.contains_key(cluster));
-            let known = self.get(cluster).filter(|known| is_there || known.allows(&after.tenant))?;
+        let closed = grown_domains(before, after).find_map(|cluster| {
+            let is_present = before.is_some_and(|before| before.costs.contains_key(cluster));
+            let known = self.get(cluster).filter(|known| is_present || known.allows(&after.tenant))?;
             Some((cluster, known.closed?))
         });
         let Some((cluster, closed)) = closed else { return Ok(()) };
@@ -178,27 +179,27 @@ impl Clusters {
         Err(Status::forbidden(resource, name, &why).with_causes(vec![cause]))
     }
 
-    /// Follows them for ever.
+    /// Follows the objects of the kind for ever.
     pub async fn follow(self, store: Store, kind: KindId) {
-        self.kept.follow(store, kind, "member clusters").await;
+        self.index.follow(store, kind, "member clusters").await;
     }
 }
 
 /// A write that may grow something in a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterGrowth<'a> {
-    /// What it meant to the ledger; `None` for a new object.
+    /// The object's account before the write; `None` for a new object.
     pub before: Option<&'a Account>,
-    /// What it is to mean to the ledger.
+    /// The object's account after it.
     pub after: &'a Account,
-    /// Its group and plural.
+    /// The object's group and plural.
     pub resource: &'a GroupResource,
-    /// Its name.
+    /// The object's name.
     pub name: &'a str,
 }
 
 /// The domains in which more is charged or granted than before, or which are used for the first time.
-fn grown<'a>(before: Option<&'a Account>, after: &'a Account) -> impl Iterator<Item = &'a str> {
+fn grown_domains<'a>(before: Option<&'a Account>, after: &'a Account) -> impl Iterator<Item = &'a str> {
     let costs = after.costs.iter().filter(move |(domain, amounts)| {
         let had = before.and_then(|before| before.costs.get(*domain));
         had.is_none_or(|had| amounts.iter().any(|(key, amount)| had.get(key).is_none_or(|was| amount > was)))
@@ -207,29 +208,29 @@ fn grown<'a>(before: Option<&'a Account>, after: &'a Account) -> impl Iterator<I
     costs.map(|(domain, _)| domain.as_str()).chain(granted)
 }
 
-impl FollowedIndex for ClusterIndex {
-    /// An index that is filled aside has no receivers.
-    fn emptied(&self) -> Self {
+impl ObjectIndex for ClusterIndex {
+    /// An index that is being built has no receivers.
+    fn new_empty(&self) -> Self {
         Self::default()
     }
 
-    fn take(&mut self, entry: &Entry, exists: bool) {
+    fn apply(&mut self, entry: &Entry, exists: bool) {
         self.set(&entry.key.name, exists.then(|| read(entry)).flatten());
-        self.tell();
+        self.publish_comparison();
     }
 
     fn replace(&mut self, complete: Self) -> Self {
-        let compared = self.compared.clone();
-        let old = std::mem::replace(self, Self { compared, ..complete });
-        self.tell();
+        let comparison = self.comparison.clone();
+        let old = std::mem::replace(self, Self { comparison, ..complete });
+        self.publish_comparison();
         old
     }
 }
 
 impl ClusterIndex {
-    fn set(&mut self, name: &Arc<str>, cluster: Option<KeptCluster>) {
+    fn set(&mut self, name: &Arc<str>, cluster: Option<StoredCluster>) {
         self.comparisons.remove(&**name);
-        let Some(KeptCluster { metadata, spec, mut status }) = cluster else {
+        let Some(StoredCluster { metadata, spec, mut status }) = cluster else {
             self.clusters.remove(name);
             return;
         };
@@ -243,12 +244,12 @@ impl ClusterIndex {
         self.clusters.insert(Arc::clone(name), Arc::new(cluster));
     }
 
-    fn tell(&self) {
-        let comparison = Comparison::of(&self.comparisons);
-        self.compared.send_if_modified(|held| {
-            let new = **held != comparison;
-            *held = Arc::new(comparison);
-            new
+    fn publish_comparison(&self) {
+        let new = Comparison::of(&self.comparisons);
+        self.comparison.send_if_modified(|current| {
+            let is_new = **current != new;
+            *current = Arc::new(new);
+            is_new
         });
     }
 }
@@ -260,19 +261,19 @@ mod tests {
     use store::{Attributes, Key, Revision};
 
     impl Clusters {
-        /// A complete directory of these.
+        /// These clusters, synced.
         pub(crate) fn of<const N: usize>(clusters: [(&str, Value); N]) -> Self {
-            let directory = Self::registered();
+            let registered = Self::registered();
             let mut complete = ClusterIndex::default();
             for (name, body) in clusters {
-                complete.take(&entry(name, &body), true);
+                complete.apply(&entry(name, &body), true);
             }
-            directory.kept.show(complete);
-            directory
+            registered.index.publish(complete);
+            registered
         }
 
-        fn take(&self, name: &str, body: &Value) {
-            self.kept.change(|index| index.take(&entry(name, body), true));
+        fn apply(&self, name: &str, body: &Value) {
+            self.index.update(|index| index.apply(&entry(name, body), true));
         }
     }
 
@@ -289,18 +290,18 @@ mod tests {
     #[test]
     fn unread_clusters_ask_for_patience() {
         let clusters = Clusters::registered();
-        let refused = clusters.check_loaded().unwrap_err();
+        let refused = clusters.check_synced().unwrap_err();
         assert_eq!((refused.code, refused.details.unwrap().retry_after_seconds), (503, 2));
         let clusters = Clusters::of([]);
-        assert_eq!(clusters.check_loaded(), Ok(()));
+        assert_eq!(clusters.check_synced(), Ok(()));
         assert!(!clusters.allows("c1", "t"));
     }
 
     #[test]
     fn where_nobody_registers_clusters_every_name_is_good_until_somebody_does() {
-        let clusters = Clusters::open();
+        let clusters = Clusters::registration_optional();
         assert!(clusters.allows("c1", "t") && clusters.allows("c2", "t"));
-        clusters.take("c1", &json!({"spec": {"tenants": ["t"]}}));
+        clusters.apply("c1", &json!({"spec": {"tenants": ["t"]}}));
         assert!(clusters.allows("c1", "t"));
         assert!(!clusters.allows("c2", "t") && !clusters.allows("c1", "u"));
     }
@@ -310,11 +311,11 @@ mod tests {
         let own = [("c1", json!({"status": {"uid": "a"}})), ("c2", json!({"status": {"uid": "b"}}))];
         let clusters = Clusters::of(own);
         assert_eq!(clusters.host(), None);
-        clusters.take("c3", &json!({}));
-        let clusters = clusters.beside(HostCluster::of("b"));
+        clusters.apply("c3", &json!({}));
+        let clusters = clusters.with_host(HostCluster::resolved("b"));
         assert_eq!(["c1", "c2", "c3"].map(|name| clusters.may_be_host(name)), [false, true, false]);
         assert_eq!(clusters.host().as_deref(), Some("c2"));
-        clusters.take("c1", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
+        clusters.apply("c1", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
         assert!(clusters.may_be_host("c1"));
     }
 
@@ -323,27 +324,27 @@ mod tests {
         let own = || Clusters::of([("c1", json!({"status": {"uid": "a"}})), ("c2", json!({}))]);
         let may_be = |clusters: &Clusters| ["c1", "c2"].map(|name| clusters.may_be_host(name));
         assert_eq!(may_be(&own()), [false, false], "there is none");
-        let clusters = own().beside(HostCluster::sought());
+        let clusters = own().with_host(HostCluster::pending());
         assert_eq!(may_be(&clusters), [true, true]);
         assert_eq!(clusters.host(), None);
-        clusters.take("c2", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
+        clusters.apply("c2", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
         assert_eq!(may_be(&clusters), [false, true], "an operator has said it");
     }
 
     #[test]
     fn what_was_compared_is_news_once() {
         let clusters = Clusters::of([]);
-        let mut compared = clusters.compared();
-        compared.mark_unchanged();
+        let mut comparison = clusters.comparison();
+        comparison.mark_unchanged();
         for new in [true, false] {
-            clusters.take("c1", &json!({"status": {"comparison": {"revision": 7}}}));
-            clusters.take("c2", &json!({"status": {"comparison": {"missing": "no answer"}}}));
-            assert_eq!(compared.has_changed().unwrap(), new);
-            let known = Arc::clone(&compared.borrow_and_update());
+            clusters.apply("c1", &json!({"status": {"comparison": {"revision": 7}}}));
+            clusters.apply("c2", &json!({"status": {"comparison": {"missing": "no answer"}}}));
+            assert_eq!(comparison.has_changed().unwrap(), new);
+            let known = Arc::clone(&comparison.borrow_and_update());
             assert_eq!((known.clusters["c1"], known.missing["c2"].as_str()), (7, "no answer"));
         }
-        clusters.take("c1", &json!({"status": {}}));
-        assert!(compared.borrow_and_update().clusters.is_empty());
+        clusters.apply("c1", &json!({"status": {}}));
+        assert!(comparison.borrow_and_update().clusters.is_empty());
     }
 
     #[test]

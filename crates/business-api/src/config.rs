@@ -3,8 +3,8 @@
 use crate::certificates::ValidDays;
 use crate::certificates::controller::ControllerIssuer;
 use crate::console::settings::Origin;
+use crate::role_bindings::RoleBindings;
 use crate::roles::Roles;
-use crate::roster::Roster;
 use apiserver::request::query::go_duration;
 use business_types::{PlatformSpec, names};
 use clap::builder::NonEmptyStringValueParser;
@@ -184,7 +184,7 @@ pub struct CertificateSettings {
 }
 
 impl CertificateSettings {
-    /// The controller; `None` where no certificates are issued.
+    /// The connection to the controller; `None` if no certificates are issued.
     pub fn controller(&self) -> Option<ControllerIssuer> {
         Some(ControllerIssuer {
             url: self.issuer_url.clone()?,
@@ -270,7 +270,7 @@ pub struct ConsoleCertificate {
 }
 
 impl ConsoleSettings {
-    /// Whether there is a console.
+    /// Whether the console is served.
     pub fn is_served(&self) -> bool {
         self.console && self.console_issuers.is_some()
     }
@@ -501,17 +501,17 @@ fn ratio(text: &str) -> Result<f64, String> {
 }
 
 impl Serve {
-    /// The roles of callers with a tenant. The rosters are still empty.
+    /// The roles of callers with a tenant, without any bindings yet.
     pub fn roles(&self) -> Roles {
         Roles {
             tenant_admin_group: self.tenant_admin_group.clone(),
-            projects: Roster::of_nobody(),
+            projects: RoleBindings::empty(),
             administrators: Vec::new(),
             tenant_grant: self.tenant_grant,
         }
     }
 
-    /// The platform that shall be there from the start.
+    /// The Platform to create at the start.
     pub fn initial_platform(&self) -> Option<PlatformSpec> {
         let (tenant, user) =
             (self.initial_administrator_tenant.clone()?, self.initial_administrator_user.clone()?);
@@ -531,14 +531,14 @@ impl Serve {
         }
     }
 
-    /// Names in member clusters that none may claim.
+    /// Namespaces of member clusters that nobody may claim.
     pub fn forbidden(&self) -> Vec<String> {
         names::forbidden(&self.forbidden_namespaces, &[&self.namespace])
     }
 }
 
 impl Import {
-    /// Names in member clusters that none may claim.
+    /// Namespaces of member clusters that nobody may claim.
     pub fn forbidden(&self) -> Vec<String> {
         names::forbidden(&self.forbidden_namespaces, &[&self.namespace])
     }

@@ -1,32 +1,32 @@
 //! The web console: a page of static files, and a login whose session lives in the browser's cookies alone.
 //!
 //! ```text
-//! gate ─▶ cookies, seal ─▶ session ─▶ the API, as by its bearer token
-//!   └───▶ pages: login ─▶ provider ─▶ callback;  refresh, logout;  files
+//! gate ─▶ cookies, seal ─▶ session ─▶ the API, with its bearer token
+//!   └───▶ handlers: login ─▶ provider ─▶ callback;  refresh, logout;  files
 //! ```
 //!
-//! What a page requests goes through the same authenticator and the same policy as any other request: a session is
-//! worth exactly what the ID token in it is worth.
+//! Requests of the page go through the same authenticator and policy as all others. A session gives exactly the rights
+//! of its ID token.
 
-/// What the console is told about.
+/// The settings of the console.
 pub mod settings;
-/// The console's own paths.
-mod pages;
-/// Pages without a script.
+/// The handlers of the console's own paths.
+mod handlers;
+/// Pages that the server generates, without scripts.
 mod html;
-/// The texts of these pages.
-mod words;
-/// The page's files.
+/// The texts of these pages, in each language.
+mod messages;
+/// The static files of the page.
 mod files;
-/// The identity providers.
+/// The client of identity providers.
 mod provider;
-/// Checks who makes a request.
+/// Checks the sender of each request.
 mod gate;
-/// What a browser keeps.
+/// The cookies.
 mod cookies;
-/// The session that the cookies carry.
+/// The session in the cookies.
 mod session;
-/// Encryption, so that nobody else can read or make a session.
+/// Encryption of the cookies, so that nobody else can read or forge a session.
 mod seal;
 
 use crate::config::{ConsoleCertificate, ConsoleSettings};
@@ -38,9 +38,9 @@ use apiserver::routes::{GET, Reach, Route};
 use apiserver::server::SideDoor;
 use files::Files;
 use gate::ConsoleGate;
+use handlers::{ConsoleHandler, Endpoint};
 use http::Method;
-use pages::{ConsolePage, Page};
-use provider::LastDiscovery;
+use provider::DiscoveryCache;
 use runtime::{CertificateEnd, Clock, Tasks};
 use seal::SealingKeys;
 use settings::{ConsoleIssuer, Origin};
@@ -52,7 +52,7 @@ use tokio::net::TcpListener;
 const ROOT: &str = "/console";
 const CONFIG: &str = "/console/config";
 const LOGIN: &str = "/console/login";
-/// Below it lies a path for each issuer.
+/// The callback. Each of several issuers has a path below it.
 const CALLBACK: &str = "/console/callback";
 const SESSION: &str = "/console/session";
 const REFRESH: &str = "/console/refresh";
@@ -63,8 +63,8 @@ const POST: &[Method] = &[Method::POST];
 #[derive(Debug)]
 pub struct Console {
     issuers: Vec<ConsoleIssuer>,
-    /// By the name of the issuer.
-    discovered: HashMap<String, LastDiscovery>,
+    /// The provider's metadata, by the name of the issuer.
+    discovery_caches: HashMap<String, DiscoveryCache>,
     origins: Vec<Origin>,
     keys: SealingKeys,
     files: Files,
@@ -73,7 +73,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Reads its files. None where it is not wanted.
+    /// Reads the files of the settings. `None` if the console is not enabled.
     pub fn load(settings: &ConsoleSettings, clock: &Clock, tasks: &Tasks) -> Result<Option<Self>> {
         let (true, Some(issuers)) = (settings.console, &settings.console_issuers) else { return Ok(None) };
         let issuers = settings::issuers(issuers).context("--console-issuers")?;
@@ -81,9 +81,9 @@ impl Console {
         let keys = SealingKeys::load(key_file).context("--console-key-file")?;
         ensure!(!settings.console_origin.is_empty(), "--console-origin is missing");
         tasks.spawn("keys of the console", keys.clone().follow());
-        let discovered = issuers.iter().map(|issuer| (issuer.name.clone(), LastDiscovery::default()));
+        let discovery_caches = issuers.iter().map(|issuer| (issuer.name.clone(), DiscoveryCache::default()));
         Ok(Some(Self {
-            discovered: discovered.collect(),
+            discovery_caches: discovery_caches.collect(),
             issuers,
             origins: settings.console_origin.clone(),
             keys,
@@ -93,7 +93,7 @@ impl Console {
         }))
     }
 
-    /// Whether the API believes each of its issuers.
+    /// Checks that the API accepts tokens of each issuer.
     pub fn check(&self, authenticator: &Authenticator) -> Result<()> {
         for ConsoleIssuer { name, issuer, .. } in &self.issuers {
             ensure!(
@@ -104,8 +104,8 @@ impl Console {
         Ok(())
     }
 
-    /// The socket for browsers. `certificate_end` is told when its certificate ends.
-    pub fn door(
+    /// The socket for browsers. `certificate_end` gets the expiry of its certificate.
+    pub fn side_door(
         self,
         listener: TcpListener,
         files: ConsoleCertificate,
@@ -125,16 +125,16 @@ impl Console {
     fn routes(self) -> Vec<Route> {
         let console = Arc::new(self);
         [
-            (ROOT, Page::Files, GET, Admits::Unasked, Class::Exempt),
-            (CONFIG, Page::Config, GET, Admits::Unasked, Class::Exempt),
-            (LOGIN, Page::Login, GET, Admits::Unasked, Class::Read),
-            (CALLBACK, Page::Callback, GET, Admits::Unasked, Class::Read),
-            (SESSION, Page::Session, GET, Admits::Authenticated, Class::Exempt),
-            (REFRESH, Page::Refresh, POST, Admits::Unasked, Class::Read),
-            (LOGOUT, Page::Logout, POST, Admits::Unasked, Class::Read),
+            (ROOT, Endpoint::Files, GET, Admits::Unasked, Class::Exempt),
+            (CONFIG, Endpoint::Config, GET, Admits::Unasked, Class::Exempt),
+            (LOGIN, Endpoint::Login, GET, Admits::Unasked, Class::Read),
+            (CALLBACK, Endpoint::Callback, GET, Admits::Unasked, Class::Read),
+            (SESSION, Endpoint::Session, GET, Admits::Authenticated, Class::Exempt),
+            (REFRESH, Endpoint::Refresh, POST, Admits::Unasked, Class::Read),
+            (LOGOUT, Endpoint::Logout, POST, Admits::Unasked, Class::Read),
         ]
         .into_iter()
-        .map(|(path, page, methods, admits, class)| Route {
+        .map(|(path, endpoint, methods, admits, class)| Route {
             path: path.to_owned(),
             reach: if matches!(path, ROOT | CALLBACK) { Reach::Tree } else { Reach::Path },
             methods,
@@ -143,7 +143,7 @@ impl Console {
             class,
             dialect: None,
             listed: Vec::new(),
-            handler: Arc::new(ConsolePage { console: Arc::clone(&console), page }),
+            handler: Arc::new(ConsoleHandler { console: Arc::clone(&console), endpoint }),
         })
         .collect()
     }

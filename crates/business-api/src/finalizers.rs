@@ -1,6 +1,6 @@
-//! Who puts tokens into `spec.finalizers`, and who takes them out. A token that nobody takes out keeps an object for
-//! ever: a caller with a tenant sets only those that an operator has allowed. Tokens in `metadata.finalizers` are not
-//! looked at here: whoever may update the object can take them out.
+//! Who may set and remove tokens in `spec.finalizers`. A token that nobody removes keeps an object for ever. So a
+//! caller with a tenant sets only tokens that an operator has allowed. Tokens in `metadata.finalizers` are not checked:
+//! whoever may update the object can remove them.
 
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Where a kind keeps its own tokens.
+/// The path of a kind's own tokens.
 pub const FINALIZERS: &[&str] = &["spec", "finalizers"];
 
 /// The tokens that callers with a tenant may set, beside the platform's own.
@@ -16,26 +16,26 @@ pub const FINALIZERS: &[&str] = &["spec", "finalizers"];
 pub struct TenantFinalizers(Arc<[String]>);
 
 impl TenantFinalizers {
-    /// Allows these.
+    /// Allows these tokens.
     pub fn new(tokens: impl IntoIterator<Item = String>) -> Self {
         Self(tokens.into_iter().collect())
     }
 
-    /// What is wrong with the tokens of a tenant's new object. `ours` is the platform's own.
+    /// Validates the tokens of a tenant's new object. `ours` is the platform's own token.
     pub fn check_new(&self, object: &Object, ours: &str) -> FieldErrors {
         let allowed: Vec<&str> = std::iter::once(ours).chain(self.0.iter().map(String::as_str)).collect();
         let path = path();
-        let given = object.strings(FINALIZERS).enumerate();
-        given
+        let tokens = object.strings(FINALIZERS).enumerate();
+        tokens
             .filter(|(_, token)| !allowed.contains(token))
             .map(|(at, token)| FieldError::not_supported(&path.index(at), &json!(token), &allowed))
             .collect()
     }
 }
 
-/// What is wrong with a tenant's write of the tokens. The only change that is allowed: administrators may take tokens,
-/// other than the platform's `ours`, from an object that is being deleted.
-pub fn check_release(old: &Object, new: &Object, ours: &str) -> FieldErrors {
+/// Validates a tenant's update of the tokens. The only change that is allowed: to remove tokens, other than the
+/// platform's own token `ours`, from an object that is being deleted.
+pub fn check_removal(old: &Object, new: &Object, ours: &str) -> FieldErrors {
     let (before, after) = (tokens(old), tokens(new));
     let mut errors = FieldErrors::new();
     for added in after.difference(&before) {
@@ -44,13 +44,13 @@ pub fn check_release(old: &Object, new: &Object, ours: &str) -> FieldErrors {
             &format!("{added:?} can only be set when the object is created"),
         ));
     }
-    for taken in before.difference(&after) {
-        let why = match *taken {
-            taken if taken == ours => "is taken out by the platform, when nothing is left",
+    for removed in before.difference(&after) {
+        let why = match *removed {
+            removed if removed == ours => "is taken out by the platform, when nothing is left",
             _ if !old.is_deleting() => "stays until the object is being deleted",
             _ => continue,
         };
-        errors.push(FieldError::forbidden(&path(), &format!("{taken:?} {why}")));
+        errors.push(FieldError::forbidden(&path(), &format!("{removed:?} {why}")));
     }
     errors
 }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn an_administrator_takes_foreign_tokens_off_what_is_being_deleted() {
         let check = |before: &[&str], after: &[&str], deleting: bool| {
-            messages(&check_release(&object(before, deleting), &object(after, deleting), "namespace"))
+            messages(&check_removal(&object(before, deleting), &object(after, deleting), "namespace"))
         };
         assert_eq!(check(&["namespace", "x", "y"], &["y", "namespace"], true), [""; 0]);
         assert_eq!(check(&["x"], &[], true), [""; 0], "ours has gone already");

@@ -1,7 +1,8 @@
-//! Indices in memory over the objects of one kind, kept from the store's own watch.
+//! Indices in memory over the objects of one kind, filled from the store's watch.
 //!
-//! An index is built aside from a whole state and takes the old one's place when it is complete. Until then readers go on
-//! with the old one: out of date since its watch ended, and complete as of then.
+//! A [`Reflector`] lists and watches the objects. It builds a new index from a full list beside the current one, and
+//! swaps them when the new one is complete. Until then readers use the current index: it is complete, and as old as the
+//! end of its watch.
 
 use meta::selector::{FieldSelector, LabelSelector};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,27 +13,28 @@ use store::{Access, Entry, KindId, Revision, Store};
 use tokio::sync::{Notify, watch};
 
 const RETRY: Duration = Duration::from_millis(200);
-/// How long a change that the store has told others of may take until it comes here by itself.
-const UNASKED: Duration = Duration::from_millis(100);
+/// How long [`SharedIndex::catch_up`] waits for the watch before it requests a bookmark.
+const BOOKMARK_DELAY: Duration = Duration::from_millis(100);
 
 /// An index of the objects of one kind.
-pub trait FollowedIndex: Send + Sync + 'static {
-    /// An index like this without any object, which is filled aside.
+pub trait ObjectIndex: Send + Sync + 'static {
+    /// An empty index of the same configuration, to be filled from a new list.
     #[must_use]
-    fn emptied(&self) -> Self;
+    fn new_empty(&self) -> Self;
 
-    /// Takes an object in its present state, or its last one when it is gone.
-    fn take(&mut self, entry: &Entry, exists: bool);
+    /// Applies an event: the object's present state, or its last state if it does not exist any more.
+    fn apply(&mut self, entry: &Entry, exists: bool);
 
-    /// The same while others read the index. Work that takes long is done before they have to wait.
-    fn take_shared(kept: &Kept<Self>, entry: &Entry, exists: bool)
+    /// Applies an event to an index that others read. An implementation does slow work before it takes the write lock.
+    fn apply_shared(shared: &SharedIndex<Self>, entry: &Entry, exists: bool)
     where
         Self: Sized,
     {
-        kept.change(|index| index.take(entry, exists));
+        shared.update(|index| index.apply(entry, exists));
     }
 
-    /// Replaces the index by a complete one. The value that it returns is dropped when no reader waits any more.
+    /// Replaces this index by a complete one and returns the old one. The caller drops it after it has released the
+    /// lock.
     #[must_use]
     fn replace(&mut self, complete: Self) -> Self
     where
@@ -42,118 +44,121 @@ pub trait FollowedIndex: Send + Sync + 'static {
     }
 }
 
-/// An index that is read while it is kept. Clones share it.
+/// An index that readers share with the task that updates it. Clones share the same index.
 #[derive(Debug)]
-pub struct Kept<I>(Arc<FollowedShared<I>>);
+pub struct SharedIndex<I>(Arc<SharedIndexState<I>>);
 
 #[derive(Debug)]
-struct FollowedShared<I> {
+struct SharedIndexState<I> {
     index: RwLock<I>,
-    complete: AtomicBool,
-    /// What is followed, once it is.
+    synced: AtomicBool,
+    /// The store and the kind that are followed; set when following begins.
     source: OnceLock<(Store, KindId)>,
-    /// Up to where history is in the index.
+    /// The revision that the index has reached.
     reached: watch::Sender<Revision>,
-    /// Somebody wants to know how far it is.
-    asked: Notify,
+    /// Wakes the reflector: somebody waits for a later revision, and a bookmark is requested.
+    bookmark_requested: Notify,
 }
 
-impl<I> Clone for Kept<I> {
+impl<I> Clone for SharedIndex<I> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<I: FollowedIndex> Kept<I> {
-    /// An index that waits to be filled.
+impl<I: ObjectIndex> SharedIndex<I> {
+    /// Shares an index that has not been filled yet.
     pub fn new(index: I) -> Self {
-        let (index, complete) = (RwLock::new(index), AtomicBool::new(false));
-        let (reached, asked) = (watch::Sender::new(Revision::default()), Notify::new());
+        let (index, synced) = (RwLock::new(index), AtomicBool::new(false));
+        let (reached, bookmark_requested) = (watch::Sender::new(Revision::default()), Notify::new());
         let source = OnceLock::new();
-        Self(Arc::new(FollowedShared { index, complete, source, reached, asked }))
+        Self(Arc::new(SharedIndexState { index, synced, source, reached, bookmark_requested }))
     }
 
-    /// Waits until the index has reached this revision of the store. Without a follower it never does.
-    pub async fn reach(&self, revision: Revision) {
+    /// Waits until the index has reached a revision of the store. Waits for ever if nothing follows the store.
+    pub async fn wait_for(&self, revision: Revision) {
         let mut reached = self.0.reached.subscribe();
         while *reached.borrow_and_update() < revision {
-            self.0.asked.notify_one();
+            self.0.bookmark_requested.notify_one();
             if reached.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    /// Whether the store may have told others of a change that the index does not have yet.
+    /// Whether the store may have sent other watches a change that the index does not have yet.
     pub fn is_behind(&self) -> bool {
-        self.missing().is_some()
+        self.missing_revision().is_some()
     }
 
-    /// Waits until the index has all that the store has told others of by now. The follower is told of it, too: it is
-    /// asked only if that takes long, since each answer wakes all who wait.
+    /// Waits until the index has every change that the store has sent to other watches by now. The index's own watch
+    /// gets these changes, too. A bookmark is requested only if that takes long, since each bookmark wakes everybody
+    /// who waits.
     pub async fn catch_up(&self) {
-        let Some(newest) = self.missing() else { return };
+        let Some(newest) = self.missing_revision() else { return };
         let mut reached = self.0.reached.subscribe();
-        let has_come =
-            tokio::time::timeout(UNASKED, reached.wait_for(|reached| *reached >= newest)).await.is_ok();
+        let has_come = tokio::time::timeout(BOOKMARK_DELAY, reached.wait_for(|reached| *reached >= newest))
+            .await
+            .is_ok();
         if !has_come {
-            self.reach(newest).await;
+            self.wait_for(newest).await;
         }
     }
 
-    fn missing(&self) -> Option<Revision> {
+    /// The revision of the kind's newest change, if the index has not reached it.
+    fn missing_revision(&self) -> Option<Revision> {
         let (store, kind) = self.0.source.get()?;
         let newest = store.changed(*kind);
         (*self.0.reached.borrow() < newest).then_some(newest)
     }
 
-    /// The index as it is now. Changes wait as long as this is held.
+    /// Locks the index for reading. Updates wait as long as the guard is held.
     pub fn read(&self) -> RwLockReadGuard<'_, I> {
         self.0.index.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the index has been complete, which it then stays.
-    pub fn is_complete(&self) -> bool {
-        self.0.complete.load(Ordering::Acquire)
+    /// Whether the first complete index has been published. Stays true from then on.
+    pub fn has_synced(&self) -> bool {
+        self.0.synced.load(Ordering::Acquire)
     }
 
-    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut I) -> T) -> T {
-        change(&mut self.0.index.write().unwrap_or_else(PoisonError::into_inner))
+    pub(crate) fn update<T>(&self, update: impl FnOnce(&mut I) -> T) -> T {
+        update(&mut self.0.index.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Shows a complete index in the place of the one before.
-    pub(crate) fn show(&self, complete: I) {
-        let _old = self.change(|index| index.replace(complete));
-        self.0.complete.store(true, Ordering::Release);
+    /// Replaces the current index by a complete one.
+    pub(crate) fn publish(&self, complete: I) {
+        let _old = self.update(|index| index.replace(complete));
+        self.0.synced.store(true, Ordering::Release);
     }
 
-    /// Follows the objects of a kind for ever. `who` names the reader to the store.
+    /// Follows the objects of a kind for ever. `who` is the reader's name for the store.
     pub async fn follow(self, store: Store, kind: KindId, who: &'static str) {
         let access = Access::internal(who);
         // One index follows one kind.
         let _known = self.0.source.set((store.clone(), kind));
-        let mut keeper = Keeper::new(self);
+        let mut reflector = Reflector::new(self);
         loop {
-            let query = WatchQuery { selection: all(kind), from: keeper.begin() };
+            let query = WatchQuery { selection: select_kind(kind), from: reflector.start() };
             match store.watch(&access, &query).await {
                 Ok(mut watch) => {
                     let end = loop {
                         let next = tokio::select! {
                             next = watch.next() => next,
-                            () = keeper.kept.0.asked.notified() => {
+                            () = reflector.shared.0.bookmark_requested.notified() => {
                                 watch.bookmark();
                                 continue;
                             }
                         };
                         match next {
-                            Ok(item) => keeper.take(item),
+                            Ok(item) => reflector.apply(item),
                             Err(end) => break end,
                         }
-                        // A first state is read without waiting: this lets other tasks have the thread, too.
+                        // The initial list comes without waiting: other tasks of this thread get a turn here.
                         tokio::task::coop::consume_budget().await;
                     };
                     tracing::debug!(who, ?end, "the watch of a kind's objects has ended");
-                    keeper.end(end);
+                    reflector.watch_ended(end);
                 }
                 Err(error) => tracing::debug!(who, %error, "follow the objects of a kind"),
             }
@@ -162,65 +167,66 @@ impl<I: FollowedIndex> Kept<I> {
     }
 }
 
-/// All objects of a kind.
-pub fn all(kind: KindId) -> Selection {
+/// Selects all objects of a kind.
+pub fn select_kind(kind: KindId) -> Selection {
     let (labels, fields) = (LabelSelector::default(), FieldSelector::default());
     Selection { kind, namespace: None, labels, fields }
 }
 
-/// Takes a watch's items into an index.
+/// Applies the items of a watch to an index, and says where the next watch begins.
 #[derive(Debug)]
-struct Keeper<I> {
-    kept: Kept<I>,
-    /// The index that is filled from a state that has not been read to its end.
-    aside: Option<I>,
-    /// Where the index is in history; absent when it has to be built anew.
-    reached: Option<Revision>,
+struct Reflector<I> {
+    shared: SharedIndex<I>,
+    /// The index that is being built from a list that has not been read to its end.
+    building: Option<I>,
+    /// The revision to resume from; absent when the index has to be built from a new list.
+    resume: Option<Revision>,
 }
 
-impl<I: FollowedIndex> Keeper<I> {
-    fn new(kept: Kept<I>) -> Self {
-        Self { kept, aside: None, reached: None }
+impl<I: ObjectIndex> Reflector<I> {
+    fn new(shared: SharedIndex<I>) -> Self {
+        Self { shared, building: None, resume: None }
     }
 
     /// Where the next watch begins.
-    fn begin(&mut self) -> WatchFrom {
-        self.aside = self.reached.is_none().then(|| self.kept.read().emptied());
-        self.reached.map_or(WatchFrom::State(At::Any), WatchFrom::After)
+    fn start(&mut self) -> WatchFrom {
+        self.building = self.resume.is_none().then(|| self.shared.read().new_empty());
+        self.resume.map_or(WatchFrom::State(At::Any), WatchFrom::After)
     }
 
-    fn take(&mut self, item: WatchItem) {
+    fn apply(&mut self, item: WatchItem) {
         match item {
             WatchItem::Event { op, entry, .. } => {
                 let exists = op != Op::Deleted;
-                if let Some(aside) = &mut self.aside {
-                    aside.take(&entry, exists);
+                if let Some(building) = &mut self.building {
+                    building.apply(&entry, exists);
                 } else {
-                    I::take_shared(&self.kept, &entry, exists);
-                    self.reach(entry.revision);
+                    I::apply_shared(&self.shared, &entry, exists);
+                    self.reached(entry.revision);
                 }
             }
             WatchItem::InitialEnd(revision) => {
-                if let Some(complete) = self.aside.take() {
-                    self.kept.show(complete);
+                if let Some(complete) = self.building.take() {
+                    self.shared.publish(complete);
                 }
-                self.reach(revision);
+                self.reached(revision);
             }
-            // The index that is filled aside is not shown yet.
-            WatchItem::Bookmark(_) if self.aside.is_some() => {}
-            WatchItem::Bookmark(revision) => self.reach(revision),
+            // The index that is being built is not published yet.
+            WatchItem::Bookmark(_) if self.building.is_some() => {}
+            WatchItem::Bookmark(revision) => self.reached(revision),
         }
     }
 
-    fn reach(&mut self, revision: Revision) {
-        self.reached = Some(revision);
-        self.kept.0.reached.send_replace(revision);
+    fn reached(&mut self, revision: Revision) {
+        self.resume = Some(revision);
+        self.shared.0.reached.send_replace(revision);
     }
 
-    /// A watch that could not keep up is taken up again where it ended; history that is gone is read anew.
-    fn end(&mut self, end: WatchEnd) {
+    /// After a watch that was too slow, the next one resumes where it ended. After one that has expired, the objects
+    /// are listed again.
+    fn watch_ended(&mut self, end: WatchEnd) {
         if matches!(end, WatchEnd::Expired { .. }) {
-            self.reached = None;
+            self.resume = None;
         }
     }
 }
@@ -236,12 +242,12 @@ mod tests {
     #[derive(Debug, Default)]
     struct Names(BTreeSet<String>);
 
-    impl FollowedIndex for Names {
-        fn emptied(&self) -> Self {
+    impl ObjectIndex for Names {
+        fn new_empty(&self) -> Self {
             Self::default()
         }
 
-        fn take(&mut self, entry: &Entry, exists: bool) {
+        fn apply(&mut self, entry: &Entry, exists: bool) {
             let name = entry.key.name.to_string();
             if exists {
                 self.0.insert(name)
@@ -262,49 +268,53 @@ mod tests {
         WatchItem::Event { op, entry: Arc::new(entry), frame: Arc::default() }
     }
 
-    fn names(keeper: &Keeper<Names>) -> Vec<String> {
-        keeper.kept.read().0.iter().cloned().collect()
+    fn names(reflector: &Reflector<Names>) -> Vec<String> {
+        reflector.shared.read().0.iter().cloned().collect()
     }
 
-    fn filled() -> Keeper<Names> {
-        let mut keeper = Keeper::new(Kept::new(Names::default()));
-        assert_eq!(keeper.begin(), WatchFrom::State(At::Any));
+    fn filled() -> Reflector<Names> {
+        let mut reflector = Reflector::new(SharedIndex::new(Names::default()));
+        assert_eq!(reflector.start(), WatchFrom::State(At::Any));
         for name in ["a", "b"] {
-            keeper.take(event(Op::Added, name, 1));
-            assert_eq!((names(&keeper).len(), keeper.kept.is_complete()), (0, false), "a part is not shown");
+            reflector.apply(event(Op::Added, name, 1));
+            assert_eq!(
+                (names(&reflector).len(), reflector.shared.has_synced()),
+                (0, false),
+                "a part is not shown"
+            );
         }
-        keeper.take(WatchItem::InitialEnd(Revision(5)));
-        keeper
+        reflector.apply(WatchItem::InitialEnd(Revision(5)));
+        reflector
     }
 
     const EXPIRED: WatchEnd = WatchEnd::Expired { asked: Revision(5), current: Revision(9) };
 
     #[test]
     fn what_is_read_anew_is_shown_when_it_is_complete() {
-        let mut keeper = filled();
-        assert!(keeper.kept.is_complete());
-        keeper.end(EXPIRED);
-        assert_eq!(keeper.begin(), WatchFrom::State(At::Any));
-        keeper.take(event(Op::Added, "b", 7));
-        assert_eq!(names(&keeper), ["a", "b"], "the old one, whole");
-        keeper.end(EXPIRED);
-        assert_eq!(keeper.begin(), WatchFrom::State(At::Any));
+        let mut reflector = filled();
+        assert!(reflector.shared.has_synced());
+        reflector.watch_ended(EXPIRED);
+        assert_eq!(reflector.start(), WatchFrom::State(At::Any));
+        reflector.apply(event(Op::Added, "b", 7));
+        assert_eq!(names(&reflector), ["a", "b"], "the old one, whole");
+        reflector.watch_ended(EXPIRED);
+        assert_eq!(reflector.start(), WatchFrom::State(At::Any));
         for name in ["b", "c"] {
-            keeper.take(event(Op::Added, name, 8));
-            assert_eq!(names(&keeper), ["a", "b"]);
+            reflector.apply(event(Op::Added, name, 8));
+            assert_eq!(names(&reflector), ["a", "b"]);
         }
-        keeper.take(WatchItem::InitialEnd(Revision(9)));
-        assert_eq!(names(&keeper), ["b", "c"]);
-        assert!(keeper.kept.is_complete());
+        reflector.apply(WatchItem::InitialEnd(Revision(9)));
+        assert_eq!(names(&reflector), ["b", "c"]);
+        assert!(reflector.shared.has_synced());
     }
 
     #[test]
     fn a_watch_that_was_too_slow_goes_on_where_it_ended() {
-        let mut keeper = filled();
-        keeper.take(event(Op::Deleted, "a", 8));
-        keeper.end(WatchEnd::Slow);
-        assert_eq!(keeper.begin(), WatchFrom::After(Revision(8)));
-        keeper.take(event(Op::Added, "c", 9));
-        assert_eq!(names(&keeper), ["b", "c"]);
+        let mut reflector = filled();
+        reflector.apply(event(Op::Deleted, "a", 8));
+        reflector.watch_ended(WatchEnd::Slow);
+        assert_eq!(reflector.start(), WatchFrom::After(Revision(8)));
+        reflector.apply(event(Op::Added, "c", 9));
+        assert_eq!(names(&reflector), ["b", "c"]);
     }
 }

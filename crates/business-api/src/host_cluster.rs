@@ -6,50 +6,52 @@ use std::time::Duration;
 
 /// The namespace whose uid tells clusters apart.
 const KUBE_SYSTEM: &str = "kube-system";
-/// Longest time that an answer takes.
-const ANSWER: Duration = Duration::from_secs(10);
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(10);
 const RETRY_FLOOR: Duration = Duration::from_secs(1);
-/// Until it is known, claims are refused that are none of its business.
+/// Short, because as long as the uid is unknown any member may be the host cluster, and more claims are refused than
+/// needed.
 const RETRY_CEILING: Duration = Duration::from_secs(10);
 
-/// Which cluster the API is aggregated in, once that is known. Its clones are the same one.
+/// The cluster that the API is aggregated in, identified by the uid of its `kube-system`. Clones share it. The default
+/// stands for no cluster.
 #[derive(Clone, Debug, Default)]
 pub struct HostCluster {
     uid: Arc<OnceLock<String>>,
-    /// There is a cluster that can be asked.
-    is_sought: bool,
+    /// Whether there is a host cluster.
+    exists: bool,
 }
 
 impl HostCluster {
-    /// One that is going to be asked for. The default is none.
-    pub fn sought() -> Self {
-        Self { is_sought: true, ..Self::default() }
+    /// A cluster whose uid is not known until [`HostCluster::resolve`] has read it.
+    pub fn pending() -> Self {
+        Self { exists: true, ..Self::default() }
     }
 
-    /// The cluster whose `kube-system` has this uid.
+    /// The cluster with this uid.
     #[cfg(test)]
-    pub(crate) fn of(uid: &str) -> Self {
-        Self { uid: Arc::new(OnceLock::from(uid.to_owned())), is_sought: true }
+    pub(crate) fn resolved(uid: &str) -> Self {
+        Self { uid: Arc::new(OnceLock::from(uid.to_owned())), exists: true }
     }
 
-    /// Whether it is the cluster whose `kube-system` has this uid.
-    pub fn is(&self, uid: &str) -> bool {
+    /// Whether this is known to be its uid.
+    pub fn has_uid(&self, uid: &str) -> bool {
         self.uid.get().is_some_and(|own| own == uid)
     }
 
-    /// Whether there is one, and nobody knows yet which.
-    pub fn is_awaited(&self) -> bool {
-        self.is_sought && self.uid.get().is_none()
+    /// Whether there is a host cluster whose uid is not known yet.
+    pub fn is_pending(&self) -> bool {
+        self.exists && self.uid.get().is_none()
     }
 
-    /// Asks until it is known: it does not change.
-    pub async fn find(self, client: Client) {
+    /// Reads the uid, and tries again until that succeeds.
+    pub async fn resolve(self, client: Client) {
         let namespaces = Api::<Namespace>::all(client);
         let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-        let mut is_told = false;
+        let mut has_warned = false;
         loop {
-            let asked = tokio::time::timeout(ANSWER, namespaces.get_metadata(KUBE_SYSTEM)).await;
-            let why = match asked.map(|answer| answer.map(|found| found.metadata.uid)) {
+            let answer = tokio::time::timeout(DEADLINE, namespaces.get_metadata(KUBE_SYSTEM)).await;
+            let why = match answer.map(|answer| answer.map(|found| found.metadata.uid)) {
                 Ok(Ok(Some(uid))) => {
                     self.uid.get_or_init(|| uid);
                     return;
@@ -58,7 +60,7 @@ impl HostCluster {
                 Ok(Err(error)) => error.to_string(),
                 Err(_) => "no answer in time".to_owned(),
             };
-            if !std::mem::replace(&mut is_told, true) {
+            if !std::mem::replace(&mut has_warned, true) {
                 tracing::warn!(
                     why,
                     "kube-system cannot be read: nobody knows which member is the host cluster"

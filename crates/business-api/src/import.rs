@@ -1,44 +1,44 @@
-//! `business-api import`: takes over what a TKE installation has. A plan is made first, by rules that are pure; then it is
-//! written, when told to.
+//! `business-api import`: takes over the objects of a TKE installation. It makes a plan first, without side effects.
+//! With `--apply` it writes the plan.
 //!
 //! ```text
-//! source ─▶ record ─▶ check ─▶ mend ─▶ relations ─▶ limits ─▶ plan ─▶ report
-//!  dump,     key,      one      what it   one and      what they    │
-//!  etcd      value     object   can be    another      add up to    └▶ apply
+//! source ─▶ record ─▶ check ─▶ convert ─▶ relations ─▶ limits ─▶ plan ─▶ report
+//!  dump,     key,      one      into our   between     sums and    │
+//!  etcd      value     record   objects    objects     limits      └▶ apply
 //! ```
 
-/// Where the objects are read from.
+/// The sources of records: a dump or etcd.
 pub mod source;
-/// What TKE keeps of one object.
+/// A record: one object as TKE keeps it.
 pub mod record;
-/// What is imported.
+/// Candidates: objects that may be imported.
 pub mod candidate;
 /// The kinds that can be imported.
 pub mod rows;
-/// One record: whether it can come.
+/// Checks one record.
 pub mod check;
-/// One object: what it can be here.
-pub mod mend;
-/// The object that the program makes itself.
-pub mod own;
-/// Objects on their way into the plan.
+/// Converts one object of TKE into one of ours.
+pub mod convert;
+/// The platform that the program creates itself.
+pub mod own_platform;
+/// The draft of a plan.
 pub mod draft;
-/// How objects relate to each other.
+/// Rules between objects.
 pub mod relations;
-/// What they add up to.
+/// Sums and limits.
 pub mod limits;
-/// What there is to say of an object.
+/// Findings about objects.
 pub mod finding;
-/// What an import would do.
+/// The plan of an import.
 pub mod plan;
-/// The plan for people and programs.
+/// The report of a plan, for people and programs.
 pub mod report;
-/// Writes it.
+/// Writes a plan.
 pub mod apply;
 
 use crate::config::{Import, Output};
+use crate::kind_ids::{MEMBER_CLUSTER, NAMESPACE_TEMPLATE};
 use crate::kinds::{KINDS, KindTable};
-use crate::numbers::{MEMBER_CLUSTER, NAMESPACE_TEMPLATE};
 use anyhow::{Context, Result};
 use plan::Plan;
 use report::Stage;
@@ -48,13 +48,13 @@ use store::{Access, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What `business-api import` has to say.
+/// The output of `business-api import`.
 #[derive(Debug)]
 pub struct ImportReport {
     /// For standard output.
     pub text: String,
-    /// Whether somebody should look at it before it is applied.
-    pub to_be_decided: bool,
+    /// Whether somebody should decide before the plan is applied.
+    pub needs_decision: bool,
 }
 
 /// Runs `business-api import`.
@@ -66,10 +66,10 @@ pub async fn run(settings: &Import) -> Result<ImportReport> {
 pub async fn run_with(settings: &Import, kinds: KindTable) -> Result<ImportReport> {
     let tasks = Tasks::new();
     let store = kinds.open(store::Config::new(&settings.database.database_url), &tasks, &Metrics::new())?;
-    let told = command(&store, settings, kinds).await;
+    let report = command(&store, settings, kinds).await;
     tasks.cancel();
     tasks.join(JOIN_DEADLINE).await?;
-    told
+    report
 }
 
 async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<ImportReport> {
@@ -79,28 +79,28 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<I
         store.until_written(&access).await.context("wait for what is being written")?;
     }
     let mut present = store.present(&access).await.context("read what is in the database")?;
-    // Clusters register by themselves, and templates are there from the first day: nothing in the source conflicts with
-    // either.
+    // Member clusters register by themselves, and templates may exist before the import: nothing in the source
+    // conflicts with either.
     present.retain(|there| ![MEMBER_CLUSTER, NAMESPACE_TEMPLATE].contains(&there.key.kind));
-    let rules = candidate::MendRules { forbidden: settings.forbidden() };
-    let plan = plan::plan(kinds, &rules, records, &present);
+    let convert_settings = candidate::ConvertSettings { forbidden: settings.forbidden() };
+    let plan = plan::plan(kinds, &convert_settings, records, &present);
     drop(present);
     if !settings.apply {
-        return Ok(told(&plan, Stage::Planned, settings.output));
+        return Ok(build_report(&plan, Stage::Planned, settings.output));
     }
     let progress = apply::progress(store, &access).await?;
-    apply::check(&plan, progress, settings.into_existing)?;
+    apply::ensure_applicable(&plan, progress, settings.into_existing)?;
     let wrote = apply::apply(store, &access, &plan, progress).await?;
     let stage = if wrote { Stage::Applied } else { Stage::Unchanged };
-    Ok(ImportReport { to_be_decided: false, ..told(&plan, stage, settings.output) })
+    Ok(ImportReport { needs_decision: false, ..build_report(&plan, stage, settings.output) })
 }
 
-fn told(plan: &Plan, stage: Stage, output: Output) -> ImportReport {
+fn build_report(plan: &Plan, stage: Stage, output: Output) -> ImportReport {
     let text = match output {
         Output::Text => report::text(plan, stage),
         Output::Json => report::json_text(plan, stage),
     };
-    ImportReport { text, to_be_decided: plan.is_to_be_decided() }
+    ImportReport { text, needs_decision: plan.needs_decision() }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use crate::numbers::PLATFORM;
+use crate::kind_ids::PLATFORM;
 use anyhow::{Result, ensure};
 use business_types::names::{API_VERSION, PLATFORM_DEFAULT, PLATFORM_KIND};
 use business_types::{ChargedPlatform, PlatformSpec, account, platform};
@@ -13,14 +13,14 @@ use uuid::Uuid;
 const RETRY_FLOOR: Duration = Duration::from_millis(200);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 
-/// The platform that names the first administrator.
+/// The Platform that names the first administrator.
 #[derive(Clone, Debug)]
 pub struct InitialPlatform {
     spec: PlatformSpec,
 }
 
 impl InitialPlatform {
-    /// The error is for a spec that the API would refuse, too.
+    /// Fails for a spec that the API would refuse, too.
     pub fn new(spec: PlatformSpec) -> Result<Self> {
         let errors = platform::platform(&spec);
         ensure!(
@@ -30,17 +30,17 @@ impl InitialPlatform {
         Ok(Self { spec })
     }
 
-    /// Makes it as soon as the database is there. An object that has its name already is left alone, so that one of
-    /// several replicas makes it.
-    pub async fn make(self, store: Store, clock: Clock) {
+    /// Creates the Platform as soon as the database answers. An object of this name stays as it is, so that one of
+    /// several replicas creates it.
+    pub async fn create(self, store: Store, clock: Clock) {
         let access = Access::internal(PLATFORM_DEFAULT);
         let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
         loop {
-            let made = match self.write(&clock) {
+            let created = match self.write(&clock) {
                 Ok(write) => store.write(&access, write).await,
                 Err(error) => Err(Error::Corrupt(format!("{PLATFORM_DEFAULT}: {error}"))),
             };
-            match made {
+            match created {
                 Ok(revision) => tracing::info!(%revision, "made {PLATFORM_DEFAULT}"),
                 Err(Error::AlreadyExists { .. }) => tracing::debug!("{PLATFORM_DEFAULT} is there"),
                 Err(error) => {

@@ -1,7 +1,7 @@
-//! The table of kinds: one row says everything that this program has to know of a kind. What is served, stored, charged,
-//! followed and allowed is read out of it.
+//! The table of kinds. One row has everything that this program knows about a kind: how it is served, stored, charged,
+//! followed and authorized.
 
-/// The fields that selectors look at.
+/// The fields that selectors can use.
 pub mod attributes;
 /// The row of Project.
 pub mod project;
@@ -33,20 +33,21 @@ pub mod member_cluster;
 pub mod namespace_template;
 
 use crate::accounts::{KindAccounts, ReadAccount};
+use crate::allocations::Allocations;
 use crate::certificates::{Certificates, ValidDays};
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
-use crate::levels::Levels;
 use crate::rights::{KindRights, Right};
+use crate::role_bindings::{ReadBindings, RoleBindings};
 use crate::roles::Roles;
-use crate::roster::{ReadGiving, Roster};
 use anyhow::{Context, ensure};
 use apiserver::{Resource, Subresource};
 use runtime::{Metrics, Tasks};
 use std::sync::Arc;
 use store::{Kind, KindId, Store};
 
-/// The kinds of this program. A new one goes to the end: the number of a stored kind is its place among these, from 1.
+/// The kinds of this program. A new one goes to the end: the number of a stored kind is its position among
+/// the stored kinds, from 1.
 pub const KINDS: KindTable = KindTable(&[
     project::ROW,
     namespace::ROW,
@@ -71,64 +72,64 @@ pub const SUBRESOURCES: [Subresource; 2] = [Subresource::STATUS, Subresource::FI
 pub struct KindRow {
     /// Its plural.
     pub plural: &'static str,
-    /// Its place in the store; `None` for a computed kind.
+    /// How it is stored; `None` for a computed kind.
     pub stored: Option<StoredRow>,
     /// What callers with a tenant may do with it.
     pub rights: &'static [Right],
     /// How it is served.
-    pub resource: fn(&Directories) -> Resource,
+    pub resource: fn(&StrategyDependencies) -> Resource,
 }
 
-/// What is known of a kind that the store keeps.
+/// What this program knows about a kind that the store keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredRow {
-    /// Its number in the store, for ever: never changed, and never another kind's.
+    /// Its number in the store. It never changes and is never reused for another kind.
     pub id: KindId,
-    /// What the store has to know of it.
+    /// The kind as the store sees it.
     pub kind: fn() -> Arc<dyn Kind>,
-    /// What its objects mean to the quota ledger.
-    pub account: Meaning,
-    /// The roles that its objects give; `None` if they give none.
-    pub gives: Option<Gives>,
+    /// How the quota ledger treats its objects.
+    pub account: QuotaAccount,
+    /// How its objects grant roles; `None` if they grant none.
+    pub role_source: Option<RoleSource>,
 }
 
-/// What the objects of a kind mean to the quota ledger.
+/// How the quota ledger treats the objects of a kind.
 #[derive(Clone, Copy, Debug)]
-pub enum Meaning {
-    /// They are charged to a scope, or give one its limits.
+pub enum QuotaAccount {
+    /// They are charged to a scope, or set the limits of one.
     Charged(ReadAccount),
-    /// They cost nobody anything: their accounts only say whose they are.
+    /// They cost nothing: their accounts only name their tenant.
     Free(ReadAccount),
 }
 
-impl Meaning {
-    /// Reads the account of an object.
-    pub const fn read(self) -> ReadAccount {
+impl QuotaAccount {
+    /// The function that reads the account of an object.
+    pub const fn reader(self) -> ReadAccount {
         match self {
             Self::Charged(read) | Self::Free(read) => read,
         }
     }
 }
 
-/// Which roles the objects of a kind give.
+/// How the objects of a kind grant roles.
 #[derive(Clone, Copy, Debug)]
-pub enum Gives {
+pub enum RoleSource {
     /// They name administrators of their tenant.
-    Administrators(ReadGiving),
-    /// They are projects, and give roles in themselves and in those below.
-    InProjects(ReadGiving),
+    Administrators(ReadBindings),
+    /// They are projects: they grant roles in themselves and in the projects below.
+    Projects(ReadBindings),
 }
 
-/// What the strategies look up.
+/// What the strategies depend on.
 #[derive(Clone, Debug)]
-pub struct Directories {
+pub struct StrategyDependencies {
     /// The member clusters.
     pub clusters: Clusters,
     /// How full the projects are.
-    pub levels: Levels,
+    pub allocations: Allocations,
     /// The roles of callers with a tenant.
     pub roles: Roles,
-    /// Tokens that tenants may set.
+    /// The finalizers that tenants may set.
     pub finalizers: TenantFinalizers,
     /// Names in a member cluster that no namespace may claim.
     pub forbidden: Vec<String>,
@@ -138,18 +139,18 @@ pub struct Directories {
     pub credential_days_max: i64,
 }
 
-impl Directories {
-    /// Those of a server that knows nothing yet: the shapes of kinds do not depend on them.
-    pub fn of_nothing() -> Self {
+impl StrategyDependencies {
+    /// Dependencies without data. They suffice for whoever reads the schemas of the kinds.
+    pub fn empty() -> Self {
         let roles = Roles {
             tenant_admin_group: String::new(),
-            projects: Roster::of_nobody(),
+            projects: RoleBindings::empty(),
             administrators: Vec::new(),
             tenant_grant: false,
         };
         Self {
-            clusters: Clusters::open(),
-            levels: Levels::default(),
+            clusters: Clusters::registration_optional(),
+            allocations: Allocations::default(),
             roles,
             finalizers: TenantFinalizers::default(),
             forbidden: Vec::new(),
@@ -164,38 +165,39 @@ impl Directories {
 pub struct KindTable(pub &'static [KindRow]);
 
 impl KindTable {
-    /// The kinds that the store is opened with: it numbers them by their place.
-    pub fn stored(self) -> anyhow::Result<Vec<Arc<dyn Kind>>> {
-        for (StoredRow { id, .. }, number) in self.rows().zip(1..) {
+    /// The kinds that the store is opened with. The store numbers them by their position.
+    pub fn store_kinds(self) -> anyhow::Result<Vec<Arc<dyn Kind>>> {
+        for (StoredRow { id, .. }, number) in self.stored_rows().zip(1..) {
             ensure!(id.0 == number, "kind {} stands at place {number} of the table of kinds", id.0);
         }
-        let projects = self.giving().filter(|(_, gives)| matches!(gives, Gives::InProjects(_))).count();
+        let projects =
+            self.role_sources().filter(|(_, source)| matches!(source, RoleSource::Projects(_))).count();
         ensure!(projects <= 1, "{projects} kinds give roles in projects");
-        Ok(self.rows().map(|row| (row.kind)()).collect())
+        Ok(self.stored_rows().map(|row| (row.kind)()).collect())
     }
 
     /// Opens the store of these kinds.
     pub fn open(self, config: store::Config, tasks: &Tasks, metrics: &Metrics) -> anyhow::Result<Store> {
-        Store::open(config, self.stored()?, tasks, metrics).context("open the store")
+        Store::open(config, self.store_kinds()?, tasks, metrics).context("open the store")
     }
 
     /// The resources that are served.
-    pub fn resources(self, directories: &Directories) -> Vec<Arc<Resource>> {
-        let mut resources: Vec<_> = self.0.iter().map(|row| Arc::new((row.resource)(directories))).collect();
+    pub fn resources(self, dependencies: &StrategyDependencies) -> Vec<Arc<Resource>> {
+        let mut resources: Vec<_> = self.0.iter().map(|row| Arc::new((row.resource)(dependencies))).collect();
         resources.sort_by_key(|resource| resource.plural);
         resources
     }
 
-    /// The kinds with the accounts of their objects.
+    /// The stored kinds, each with the function that reads an object's account.
     pub fn accounts(self) -> impl Iterator<Item = KindAccounts> {
-        self.rows().map(|row| KindAccounts { kind: row.id, read: row.account.read() })
+        self.stored_rows().map(|row| KindAccounts { kind: row.id, read: row.account.reader() })
     }
 
-    /// The same of kinds that the ledger knows sums of.
-    pub fn charged(self) -> impl Iterator<Item = KindAccounts> {
-        self.rows().filter_map(|row| match row.account {
-            Meaning::Charged(read) => Some(KindAccounts { kind: row.id, read }),
-            Meaning::Free(_) => None,
+    /// The same for the kinds that are charged.
+    pub fn charged_accounts(self) -> impl Iterator<Item = KindAccounts> {
+        self.stored_rows().filter_map(|row| match row.account {
+            QuotaAccount::Charged(read) => Some(KindAccounts { kind: row.id, read }),
+            QuotaAccount::Free(_) => None,
         })
     }
 
@@ -204,13 +206,13 @@ impl KindTable {
         self.0.iter().map(|row| KindRights { resource: row.plural, rights: row.rights }).collect()
     }
 
-    /// The kinds whose objects give roles.
-    pub fn giving(self) -> impl Iterator<Item = (KindId, Gives)> {
-        self.rows().filter_map(|row| Some((row.id, row.gives?)))
+    /// The kinds whose objects grant roles.
+    pub fn role_sources(self) -> impl Iterator<Item = (KindId, RoleSource)> {
+        self.stored_rows().filter_map(|row| Some((row.id, row.role_source?)))
     }
 
-    /// The kinds that the store keeps.
-    pub fn rows(self) -> impl Iterator<Item = &'static StoredRow> {
+    /// The rows of the kinds that the store keeps.
+    pub fn stored_rows(self) -> impl Iterator<Item = &'static StoredRow> {
         self.0.iter().filter_map(|row| row.stored.as_ref())
     }
 }
@@ -223,21 +225,21 @@ mod tests {
 
     #[test]
     fn a_kinds_number_is_its_place() {
-        let stored = KINDS.stored().unwrap();
+        let stored = KINDS.store_kinds().unwrap();
         let plurals: Vec<&str> = stored.iter().map(|kind| kind.resource()).collect();
         let rows = KINDS.0.iter().filter(|row| row.stored.is_some());
         assert_eq!(plurals, rows.map(|row| row.plural).collect::<Vec<_>>());
-        assert!(KindTable(SWAPPED).stored().is_err());
+        assert!(KindTable(SWAPPED).store_kinds().is_err());
     }
 
     #[test]
     fn a_kind_is_charged_or_free_as_it_says() {
         let body = br#"{"metadata":{"name":"a","namespace":"p"},"spec":{"tenantID":"t","clusterName":"c","namespace":"n"}}"#;
-        for row in KINDS.rows() {
-            let account = (row.account.read())(body).unwrap();
+        for row in KINDS.stored_rows() {
+            let account = (row.account.reader())(body).unwrap();
             let means = account.pays.is_some() || account.grants.is_some() || !account.claims.is_empty();
-            assert!(!means || matches!(row.account, Meaning::Charged(_)), "kind {}", row.id.0);
-            assert!((row.account.read())(b"{").is_err(), "kind {}", row.id.0);
+            assert!(!means || matches!(row.account, QuotaAccount::Charged(_)), "kind {}", row.id.0);
+            assert!((row.account.reader())(b"{").is_err(), "kind {}", row.id.0);
         }
     }
 }

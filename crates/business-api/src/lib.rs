@@ -1,71 +1,71 @@
-//! The API server of business.tkestack.io/v1: what is ours on top of `apiserver` and `store`.
+//! The API server of business.tkestack.io/v1, on top of the crates `apiserver` and `store`.
 //!
 //! ```text
-//! config ─▶ serve ─▶ kinds ─▶ policy, roster  ─▶ strategy, clusters ─▶ refusal
-//!  flags    wiring   table     who sees what      what differs by kind   what is denied, and what would fit
+//! config ─▶ serve ─▶ kinds ─▶ policy, role_bindings  ─▶ strategy, clusters  ─▶ refusal
+//!  flags    start    table     who may see and do what   what differs by kind   why a write is refused
 //! ```
 
 /// The command line.
 pub mod config;
-/// The numbers of the kinds in the store.
-pub mod numbers;
-/// The roles, and what they may do with the objects of each kind.
+/// The ids of the kinds in the store.
+pub mod kind_ids;
+/// The roles in tenants, and their rights to the objects of each kind.
 pub mod rights;
-/// Who has which role.
+/// Finds the roles of callers.
 pub mod roles;
-/// How accounts are read.
+/// How the account of a stored object is read.
 pub mod accounts;
-/// What is kept from the store's own watch.
+/// Indices in memory, filled from the store's watch.
 pub mod follow;
-/// Callers that wait to be told that their roles have changed.
+/// Notifies callers that their roles have changed.
 pub mod role_changes;
-/// The names under which people are given roles.
-pub mod people;
-/// The people to whom the objects of a kind give roles.
-pub mod roster;
-/// How full the projects are.
-pub mod levels;
-/// How old the knowledge of people's roles may be.
+/// The keys of users, groups and service accounts that have roles.
+pub mod subjects;
+/// The roles that the objects of a kind give to subjects.
+pub mod role_bindings;
+/// What is allocated of the limits of scopes.
+pub mod allocations;
+/// How stale the roles of a replica may be.
 pub mod freshness;
-/// Who may do what, and what he sees.
+/// Authorization: what a caller may do, and what they see.
 pub mod policy;
-/// The member clusters that the controller makes known.
+/// The registered member clusters.
 pub mod clusters;
-/// Which of them the API is aggregated in.
+/// The cluster that the API is aggregated in.
 pub mod host_cluster;
 /// Certificates for member clusters.
 pub mod certificates;
 /// What differs by kind.
 pub mod strategy;
-/// The answer to a write that the quota rules refused.
+/// The answer to a write that the quota rules refuse.
 pub mod refusal;
-/// Who puts tokens into `spec.finalizers`, and who takes them out.
+/// Who may set and remove tokens in `spec.finalizers`.
 pub mod finalizers;
 /// The table of kinds.
 pub mod kinds;
 /// A small file of secrets that is read again when it changes.
-mod followed;
+mod reloaded_file;
 /// Who may do what in the registry.
 pub mod token_server;
 /// What is served beside the kinds.
-pub mod pages;
+pub mod registry_routes;
 /// The web console: its files, login, and the session in a browser's cookies.
 pub mod console;
 /// Compares the quota ledger with the objects.
 pub mod audit;
-/// The object that is made at the start, if it is missing.
+/// Creates the Platform of the first administrator at the start.
 pub mod initial;
-/// Takes over what a TKE installation has.
+/// Imports the objects of a TKE installation.
 pub mod import;
-/// Looks at a file of issuers.
-pub mod issuers;
-/// Whether an installation works.
-pub mod installed;
-/// The serving certificate, where nobody else issues it.
-pub mod own_certificate;
-/// Whether a server will do.
+/// `check-authentication-config`: validates a file of token issuers.
+pub mod check_authentication_config;
+/// `check-installation`: whether an installation works.
+pub mod check_installation;
+/// `issue-certificate`: issues the serving certificate, where nobody else does.
+pub mod issue_certificate;
+/// `check-database`: whether a database server is fit.
 pub mod check_database;
-/// Puts the program together.
+/// Starts and ends the parts of the program.
 pub mod serve;
 
 use config::{Cli, Command};
@@ -74,13 +74,13 @@ use std::time::Duration;
 
 /// How long `migrate` waits for a database that is starting.
 const MIGRATE_DEADLINE: Duration = Duration::from_mins(1);
-/// How long the server's tasks may take to end once told.
+/// How long the server's tasks may take to end after the signal.
 const JOIN_DEADLINE: Duration = Duration::from_mins(2);
-/// The exit code of an audit that found something, of a plan of which something is to be decided, and of a database that will
-/// not do.
+/// The exit code of an audit that found differences, of an import plan with open decisions, and of a database that is
+/// not fit.
 const FOUND: u8 = 2;
 
-/// Does what the command line says.
+/// Runs the command of the command line.
 pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Serve(settings) => {
@@ -96,40 +96,40 @@ pub async fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             serve::migrate(&database.database_url, Some(MIGRATE_DEADLINE)).await.map(|()| ExitCode::SUCCESS)
         }
         Command::CheckInstallation(settings) => {
-            say(&installed::check(&settings).await?);
+            print(&check_installation::check(&settings).await?);
             Ok(ExitCode::SUCCESS)
         }
         Command::IssueCertificate(settings) => {
-            say(&own_certificate::issue(&settings, &runtime::Clock::system()).await?);
+            print(&issue_certificate::issue(&settings, &runtime::Clock::system()).await?);
             Ok(ExitCode::SUCCESS)
         }
         Command::RegistryKeys(settings) => {
-            say(&token_server::keys::TokenKeys::load(&settings.file)?.published());
+            print(&token_server::keys::TokenKeys::load(&settings.file)?.jwks());
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckAuthenticationConfig(settings) => {
-            say(&issuers::check(&settings)?);
+            print(&check_authentication_config::check(&settings)?);
             Ok(ExitCode::SUCCESS)
         }
         Command::CheckDatabase(settings) => {
             let finding = check_database::run(&settings).await?;
-            say(&finding.text);
+            print(&finding.text);
             Ok(if finding.fit { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
         }
         Command::Audit(settings) => {
             let finding = audit::run(&settings).await?;
-            say(&finding.text);
+            print(&finding.text);
             Ok(if finding.consistent { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
         }
         Command::Import(settings) => {
-            let told = import::run(&settings).await?;
-            say(&told.text);
-            Ok(if told.to_be_decided { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
+            let report = import::run(&settings).await?;
+            print(&report.text);
+            Ok(if report.needs_decision { ExitCode::from(FOUND) } else { ExitCode::SUCCESS })
         }
     }
 }
 
-#[expect(clippy::print_stdout, reason = "what is said is what the command is for")]
-fn say(text: &str) {
+#[expect(clippy::print_stdout, reason = "the output is what the command is for")]
+fn print(text: &str) {
     println!("{text}");
 }

@@ -1,10 +1,10 @@
-//! What callers may do without a role in Kubernetes, and what they see of the store.
+//! What callers may do by their roles in tenants, and what they see of the store.
 
 use crate::freshness;
-use crate::people;
 use crate::rights::{CERTIFICATE, GRANT, KindRights, Role};
 use crate::role_changes::RoleChanges;
-use crate::roles::{Roles, Standing, is_whole};
+use crate::roles::{CallerRoles, Roles, sees_whole_tenants};
+use crate::subjects;
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
@@ -17,27 +17,27 @@ use store::{Store, Visibility};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The cross-tenant right, a verb on projects.
+/// The verb on projects that makes a caller an operator, who sees all tenants.
 pub const OPERATE: &str = "operate";
 
-/// How long a request that is about to be refused waits for what was written before it came, and an event of a watch for
-/// what was written before it.
+/// How long a request, or an event of a watch, waits until the roles include what was written before it.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// Delete the objects in a core namespace that is deleted. A project of the same name does not concern them.
-const NAMESPACE_DELETERS: [&str; 2] =
+/// The users of the namespace controller. It deletes the objects in a core namespace that is being deleted, and must
+/// not touch a project of the same name.
+const NAMESPACE_CONTROLLERS: [&str; 2] =
     ["system:kube-controller-manager", "system:serviceaccount:kube-system:namespace-controller"];
-/// Counts the objects in core namespaces, and shows the numbers in the quotas there. A project of the same name does not
-/// concern it.
-const QUOTA_COUNTER: &str = "system:serviceaccount:kube-system:resourcequota-controller";
-/// Other parts of kube-controller-manager that read every kind. None of them may operate the platform.
-const KUBERNETES_OWN: [&str; 3] = [
+/// The user of the quota controller. It counts the objects in core namespaces for their quotas, and must not
+/// count those of a project of the same name.
+const QUOTA_CONTROLLER: &str = "system:serviceaccount:kube-system:resourcequota-controller";
+/// Further users of kube-controller-manager that read every kind. None of them may operate the platform.
+const OTHER_CONTROLLERS: [&str; 3] = [
     "system:serviceaccount:kube-system:generic-garbage-collector",
-    QUOTA_COUNTER,
+    QUOTA_CONTROLLER,
     "system:serviceaccount:kube-system:ttl-after-finished-controller",
 ];
 
-/// The rules of this program.
+/// Authorizes callers by their roles in tenants.
 #[derive(Clone, Debug)]
 pub struct BusinessPolicy {
     roles: Roles,
@@ -47,65 +47,69 @@ pub struct BusinessPolicy {
 }
 
 impl BusinessPolicy {
-    /// Rules over roles, and what they may do with each kind. `changes` is told when somebody is given another role.
+    /// A policy over the roles of callers and the rights of roles. `changes` notifies open watches of changed roles.
     pub fn new(roles: Roles, kinds: Vec<KindRights>, changes: RoleChanges) -> Self {
         Self { roles, kinds, changes, store: None }
     }
 
-    /// The same rules, which refuse a request only when they know what this store knew when it came.
+    /// The same policy, which waits for this store before it refuses a request because of roles that may be stale.
     #[must_use]
-    pub fn over(self, store: Store) -> Self {
+    pub fn with_store(self, store: Store) -> Self {
         Self { store: Some(store), ..self }
     }
 
     /// Whether a role that was given a moment ago could change a ruling: the caller is refused, or does not see the
-    /// project that he names, or asks for everything that he sees. The body of a written project names another project.
-    fn is_hasty(&self, caller: &Caller, asked: &ResourceRequest, ruling: &Ruling) -> bool {
+    /// project that the request names, or lists everything that they see, or writes a project, whose body may name
+    /// another project.
+    fn may_be_stale(&self, caller: &Caller, request: &ResourceRequest, ruling: &Ruling) -> bool {
         let Ok(sight) = &ruling.sight else { return false };
-        if is_whole(sight) {
+        if sees_whole_tenants(sight) {
             return false;
         }
-        let project = match (asked.namespace.as_str(), asked.object_name()) {
-            ("", name) if asked.resource == PROJECTS && asked.verb != Verb::Create => name,
+        let project = match (request.namespace.as_str(), request.object_name()) {
+            ("", name) if request.resource == PROJECTS && request.verb != Verb::Create => name,
             (namespace, _) => namespace,
         };
         let is_unseen = || !project.is_empty() && self.roles.in_project(caller, sight, project).is_none();
         match ruling.verdict {
             AuthzVerdict::Deny(_) => true,
-            AuthzVerdict::Allow => match asked.verb {
+            AuthzVerdict::Allow => match request.verb {
                 Verb::List => true,
-                Verb::Create | Verb::Update | Verb::Patch if asked.resource == PROJECTS => true,
+                Verb::Create | Verb::Update | Verb::Patch if request.resource == PROJECTS => true,
                 _ => is_unseen(),
             },
             AuthzVerdict::NoOpinion | AuthzVerdict::Later(_) => false,
         }
     }
 
-    /// Refuses writes while a role may have been taken away long ago without being known here.
-    fn knows(&self, asked: &ResourceRequest) -> Result<(), Status> {
-        match (&self.store, &asked.verb) {
+    /// Refuses a write (503) if the roles are too old: one of them may have been revoked meanwhile.
+    fn check_freshness(&self, request: &ResourceRequest) -> Result<(), Status> {
+        match (&self.store, &request.verb) {
             (None, _) | (_, Verb::Get | Verb::List | Verb::Watch) => Ok(()),
-            (Some(store), _) => freshness::known(store),
+            (Some(store), _) => freshness::check_roles(store),
         }
     }
 
-    /// The role that counts for a request; `None` for a caller without a role in any tenant. A project that a caller
-    /// does not see does not exist for him, whatever role he would have there.
-    fn role_for(&self, caller: &Caller, standing: &Standing, asked: &ResourceRequest) -> Option<Role> {
-        let Standing { visibility, highest } = standing;
+    /// The role that counts for a request; `None` for a caller without a role in any tenant. For a project that the
+    /// caller does not see it is [`Role::Administrator`]: the request passes, and the store answers that nothing is
+    /// there.
+    fn role_for(&self, caller: &Caller, roles: &CallerRoles, request: &ResourceRequest) -> Option<Role> {
+        let CallerRoles { visibility, highest } = roles;
         let highest = (*highest)?;
-        let is_project = asked.resource == PROJECTS;
-        let role = match (&asked.verb, asked.object_name()) {
-            (Verb::DeleteCollection, _) if asked.namespace.is_empty() && !is_whole(visibility) => {
+        let is_project = request.resource == PROJECTS;
+        let role = match (&request.verb, request.object_name()) {
+            (Verb::DeleteCollection, _)
+                if request.namespace.is_empty() && !sees_whole_tenants(visibility) =>
+            {
                 return Some(Role::View);
             }
-            // The right to grant budget of a tenant does not depend on the name of the project.
+            // The verb `grant` is for a tenant, whatever project is named.
             (Verb::Other(_), _) => Some(highest),
-            _ if !is_project && !asked.namespace.is_empty() => {
-                self.roles.in_project(caller, visibility, &asked.namespace)
+            _ if !is_project && !request.namespace.is_empty() => {
+                self.roles.in_project(caller, visibility, &request.namespace)
             }
-            // Its body says which project it is to lie below.
-            (Verb::Create, _) if is_project && asked.subresource.is_empty() => Some(highest),
+            // The body names the parent; the strategy checks the role there.
+            (Verb::Create, _) if is_project && request.subresource.is_empty() => Some(highest),
             (Verb::Delete, name) if is_project && !name.is_empty() => {
                 self.roles.above_project(caller, visibility, name)
             }
@@ -115,16 +119,16 @@ impl BusinessPolicy {
         Some(role.unwrap_or(Role::Administrator))
     }
 
-    fn decide_role(&self, role: Role, asked: &ResourceRequest) -> AuthzVerdict {
-        let Some(kind) = self.kinds.iter().find(|kind| kind.resource == asked.resource) else {
+    fn verdict(&self, role: Role, request: &ResourceRequest) -> AuthzVerdict {
+        let Some(kind) = self.kinds.iter().find(|kind| kind.resource == request.resource) else {
             return AuthzVerdict::NoOpinion;
         };
-        let (verb, subresource) = (asked.verb.as_str(), asked.subresource.as_str());
-        match kind.least(verb, subresource) {
+        let (verb, subresource) = (request.verb.as_str(), request.subresource.as_str());
+        match kind.least_role(verb, subresource) {
             Some(least) if role >= least && (verb != GRANT || self.roles.tenant_grant) => AuthzVerdict::Allow,
             Some(least) if role < least => {
-                let place = place(least, asked);
-                AuthzVerdict::Deny(format!("this needs the role {}{place}", least.word()))
+                let place = where_needed(least, request);
+                AuthzVerdict::Deny(format!("this needs the role {}{place}", least.label()))
             }
             _ if subresource.is_empty() => AuthzVerdict::Deny("this is for operators".to_owned()),
             _ => AuthzVerdict::Deny(format!("the subresource {subresource} is not for tenants")),
@@ -132,12 +136,12 @@ impl BusinessPolicy {
     }
 }
 
-/// Where a role is needed.
-fn place(least: Role, asked: &ResourceRequest) -> String {
-    let is_project = asked.resource == PROJECTS && asked.namespace.is_empty();
-    match (asked.namespace.as_str(), asked.object_name()) {
+/// Says in a message where a role is needed.
+fn where_needed(least: Role, request: &ResourceRequest) -> String {
+    let is_project = request.resource == PROJECTS && request.namespace.is_empty();
+    match (request.namespace.as_str(), request.object_name()) {
         _ if least == Role::Administrator => String::new(),
-        ("", name) if is_project && !name.is_empty() && asked.verb == Verb::Delete => {
+        ("", name) if is_project && !name.is_empty() && request.verb == Verb::Delete => {
             format!(" above project {name:?}")
         }
         ("", name) if is_project && !name.is_empty() => format!(" in project {name:?}"),
@@ -146,68 +150,71 @@ fn place(least: Role, asked: &ResourceRequest) -> String {
     }
 }
 
-/// Names of Kubernetes' own parts, for which only kube-apiserver vouches; it gives them no tenant.
-fn is_kubernetes_own(caller: &Caller) -> bool {
+/// Whether the caller is a controller of Kubernetes. Only kube-apiserver authenticates these users, and gives them no
+/// tenant.
+fn is_kubernetes_controller(caller: &Caller) -> bool {
     let name = caller.name.as_str();
-    caller.tenant.is_none() && (NAMESPACE_DELETERS.contains(&name) || KUBERNETES_OWN.contains(&name))
+    caller.tenant.is_none() && (NAMESPACE_CONTROLLERS.contains(&name) || OTHER_CONTROLLERS.contains(&name))
 }
 
-/// Parts of Kubernetes see everything, and their roles name all resources. That must not let them into the clusters,
-/// and a project with the name of a core namespace must not be emptied with it, nor counted in its quota.
-/// kube-controller-manager reads under its own name what its parts share, such as quota and garbage collection: so
-/// quotas must not even name what they must not count (business-types, `resources.rs`).
-fn judge_kubernetes(caller: &Caller, asked: Option<&ResourceRequest>) -> Ruling {
-    let is_for_people = asked.is_some_and(|asked| asked.group == GROUP && asked.subresource == CERTIFICATE);
-    let verdict = if is_for_people {
+/// The ruling for a controller of Kubernetes. These see everything, and their roles name all resources. Three limits:
+/// none gets a certificate for a member cluster; a project with the name of a core namespace is not emptied together
+/// with that; its objects are not counted in the quota there. kube-controller-manager reads under one user what several
+/// of its controllers share, such as quota and garbage collection. So quotas must not even name what must not be
+/// counted (business-types, `resources.rs`).
+fn judge_kubernetes_controller(caller: &Caller, request: Option<&ResourceRequest>) -> Ruling {
+    let is_certificate =
+        request.is_some_and(|request| request.group == GROUP && request.subresource == CERTIFICATE);
+    let verdict = if is_certificate {
         AuthzVerdict::Deny("certificates are for people".to_owned())
     } else {
         AuthzVerdict::NoOpinion
     };
-    let deletes = NAMESPACE_DELETERS.contains(&caller.name.as_str());
-    let empties = deletes && asked.is_some_and(empties_a_namespace);
-    let counts = caller.name == QUOTA_COUNTER;
+    let is_namespace_controller = NAMESPACE_CONTROLLERS.contains(&caller.name.as_str());
+    let empties = is_namespace_controller && request.is_some_and(is_whole_namespace);
+    let counts = caller.name == QUOTA_CONTROLLER;
     let sight = if empties || counts { Visibility::Nothing } else { Visibility::Everything };
     Ruling { verdict, sight: Ok(sight) }
 }
 
-/// Whether all objects of one namespace are listed or deleted.
-fn empties_a_namespace(asked: &ResourceRequest) -> bool {
-    matches!(asked.verb, Verb::List | Verb::DeleteCollection)
-        && !asked.namespace.is_empty()
-        && asked.object_name().is_empty()
+/// Whether a request lists or deletes all objects of one namespace.
+fn is_whole_namespace(request: &ResourceRequest) -> bool {
+    matches!(request.verb, Verb::List | Verb::DeleteCollection)
+        && !request.namespace.is_empty()
+        && request.object_name().is_empty()
 }
 
 impl Policy for BusinessPolicy {
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling {
         let asked = request.resource();
-        if is_kubernetes_own(caller) {
-            return judge_kubernetes(caller, asked);
+        if is_kubernetes_controller(caller) {
+            return judge_kubernetes_controller(caller, asked);
         }
-        let standing = self.roles.standing(caller);
-        let verdict = match (asked.filter(|asked| asked.group == GROUP), &standing) {
+        let roles = self.roles.of_caller(caller);
+        let verdict = match (asked.filter(|asked| asked.group == GROUP), &roles) {
             (None, _) => AuthzVerdict::NoOpinion,
             // For an operator only the roles in Kubernetes count.
-            (Some(_), Err(_unsettled)) if operator => AuthzVerdict::NoOpinion,
-            (Some(_), Err(unsettled)) => AuthzVerdict::Later(Box::new(unsettled.clone())),
-            (Some(asked), Ok(standing)) => {
-                match (self.role_for(caller, standing, asked), self.knows(asked)) {
-                    (_, Err(aged)) if !operator => AuthzVerdict::Later(Box::new(aged)),
+            (Some(_), Err(_not_synced)) if operator => AuthzVerdict::NoOpinion,
+            (Some(_), Err(not_synced)) => AuthzVerdict::Later(Box::new(not_synced.clone())),
+            (Some(asked), Ok(roles)) => {
+                match (self.role_for(caller, roles, asked), self.check_freshness(asked)) {
+                    (_, Err(stale)) if !operator => AuthzVerdict::Later(Box::new(stale)),
                     (None, _) => AuthzVerdict::NoOpinion,
-                    (Some(role), _) => match self.decide_role(role, asked) {
+                    (Some(role), _) => match self.verdict(role, asked) {
                         AuthzVerdict::Deny(_) if operator => AuthzVerdict::NoOpinion,
                         verdict => verdict,
                     },
                 }
             }
         };
-        let sight = match standing {
+        let sight = match roles {
             _ if operator => Ok(Visibility::Everything),
-            standing => standing.map(|standing| standing.visibility).map_err(Box::new),
+            roles => roles.map(|roles| roles.visibility).map_err(Box::new),
         };
         Ruling { verdict, sight }
     }
 
-    /// If the database does not answer, the ruling stands on what is known.
+    /// If the database does not answer, the ruling stays as it is.
     fn catch_up<'a>(
         &'a self,
         caller: &Caller,
@@ -215,17 +222,17 @@ impl Policy for BusinessPolicy {
         ruling: &Ruling,
     ) -> Option<BoxFuture<'a, ()>> {
         let asked = request.resource().filter(|asked| asked.group == GROUP)?;
-        let store = self.store.as_ref().filter(|_| self.is_hasty(caller, asked, ruling))?;
+        let store = self.store.as_ref().filter(|_| self.may_be_stale(caller, asked, ruling))?;
         let caught_up = async {
             if let Ok(revision) = store.current_revision().await {
-                self.roles.reach(revision).await;
+                self.roles.wait_for(revision).await;
             }
         };
         Some(timeout(CATCH_UP, caught_up).map(drop).boxed())
     }
 
-    /// The roles are kept from the store's own watch, beside the watches of people. If they do not come in time, the event
-    /// is shown to whom it was for as far as is known.
+    /// The roles come by watches of their own, beside the watches of callers. If they are still behind when the time is
+    /// over, the event goes to those who may see it by the present roles.
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
         self.roles.are_behind().then(|| timeout(CATCH_UP, self.roles.catch_up()).map(drop).boxed())
     }
@@ -234,11 +241,12 @@ impl Policy for BusinessPolicy {
         Right { verb: OPERATE, group: GROUP, resource: PROJECTS }
     }
 
-    /// Only callers who have their roles by being named are told of changes. A caller in the group of administrators
-    /// has his role from his credential.
+    /// Only callers whom objects give their roles are notified. A caller in the group of administrators has the role by
+    /// the credential.
     fn changes(&self, caller: &Caller) -> Option<watch::Receiver<u64>> {
         let by_group = self.roles.tenant_by_group(caller).is_some();
-        (!by_group && !is_kubernetes_own(caller)).then(|| self.changes.subscribe(people::names(caller)))
+        (!by_group && !is_kubernetes_controller(caller))
+            .then(|| self.changes.subscribe(subjects::of_caller(caller)))
     }
 }
 

@@ -1,7 +1,7 @@
-//! The answer to a write that the quota rules refused: one Status that says which project, cluster and resource,
-//! what was asked for, and what would have fitted. See `docs/api.md` for its machine-readable half.
+//! The answer to a write that the quota rules refuse: one Status that names the project, the cluster and the resource,
+//! what was requested, and what would fit. `docs/api.md` describes its machine-readable part.
 
-use crate::levels::{Levels, Unowned};
+use crate::allocations::{Allocations, HeldAllocation};
 use crate::rights::GRANT;
 use business_types::account::{FLEET, PROJECT, TENANT, scope_word};
 use business_types::names::GROUP;
@@ -18,8 +18,8 @@ use serde_json::json;
 use store::quota::{Claim, Scope, Shortage, Violation};
 
 const NOT_FOUND: &str = "FieldValueNotFound";
-/// Places that a message names.
-const PLACES_MAX: usize = 5;
+/// How many held namespaces a message names.
+const HELD_NAMESPACES_MAX: usize = 5;
 
 /// The object whose write was refused.
 #[derive(Clone, Copy, Debug)]
@@ -28,38 +28,38 @@ pub struct RefusedObject<'a> {
     pub name: &'a str,
     /// Its kind.
     pub kind: &'static RefusedKind,
-    /// The writer is told of the holds of this scope only; with `None` he sees everything, and is told of all. That a place is
-    /// held for another project must not be told.
+    /// The scope whose holds the writer may learn of: that another project holds a namespace is not told. `None` for a
+    /// writer who sees everything.
     pub holds: Option<&'a Scope>,
 }
 
-/// A kind whose writes can be refused, and the places of the fields that a refusal names.
+/// A kind whose writes can be refused, with the paths of the fields that a refusal names.
 #[derive(Debug)]
 pub struct RefusedKind {
-    /// Its full name.
+    /// Its group, version and kind.
     pub gvk: fn() -> GroupVersionKind,
     /// Its group and plural.
     pub resource: fn() -> GroupResource,
     /// The field that names the scope that the object pays.
     pub scope: &'static str,
-    /// The field that is told when the scope does not list a domain.
+    /// The field to name when the scope does not list a domain.
     pub domain: &'static str,
-    /// The field that names the place that the object claims.
+    /// The field that names the claimed place.
     pub place: &'static str,
-    /// The field that holds the amount of a key in a domain.
+    /// The field with the amount of a key in a domain.
     pub amount: fn(domain: &str, key: &str) -> Path,
 }
 
-/// The answer that a violation asks for; the first in this order wins.
+/// The kind of answer to a violation. Of several violations, the first in this order decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Class {
+enum RefusalClass {
     /// 404: a project that does not exist for the caller.
     Missing,
-    /// 403 with the cause that client-go knows.
+    /// 403 with the cause `NamespaceTerminating`, which client-go knows.
     Terminating,
-    /// 403 until an operator unlocks.
+    /// 403 until an operator unlocks the project.
     Locked,
-    /// 422: no amount would help.
+    /// 422: no other amount would help.
     Malformed,
     /// 409.
     Conflict,
@@ -67,24 +67,26 @@ enum Class {
     Amount,
 }
 
-/// One Status for all violations of one write. `levels` tell the part of the amounts that no object stands for.
-pub fn status(subject: RefusedObject<'_>, violations: &[Violation], levels: &Levels) -> Status {
-    let Some(class) = violations.iter().map(class).min() else {
+/// One Status for all violations of a write. `allocations` know which amounts are held without an object.
+pub fn status(subject: RefusedObject<'_>, violations: &[Violation], allocations: &Allocations) -> Status {
+    let Some(class) = violations.iter().map(class_of).min() else {
         return Status::internal("the write was refused without a reason");
     };
-    let causes: Vec<StatusCause> = violations.iter().map(|v| cause(subject, v, levels)).collect();
-    let of_class: Vec<&Violation> = violations.iter().filter(|v| self::class(v) == class).collect();
+    let causes: Vec<StatusCause> = violations.iter().map(|v| cause(subject, v, allocations)).collect();
+    let of_class: Vec<&Violation> = violations.iter().filter(|v| class_of(v) == class).collect();
     let (resource, name) = ((subject.kind.resource)(), subject.name);
     let base = match class {
-        Class::Missing => missing(subject, &of_class),
-        Class::Terminating | Class::Locked | Class::Amount => {
-            Status::forbidden(&resource, name, &texts(subject, &of_class, levels))
+        RefusalClass::Missing => not_found(subject, &of_class),
+        RefusalClass::Terminating | RefusalClass::Locked | RefusalClass::Amount => {
+            Status::forbidden(&resource, name, &violation_texts(subject, &of_class, allocations))
         }
-        Class::Malformed => {
+        RefusalClass::Malformed => {
             let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v)).collect();
             Status::invalid(&(subject.kind.gvk)(), name, &errors)
         }
-        Class::Conflict => Status::conflict(&resource, name, &texts(subject, &of_class, levels)),
+        RefusalClass::Conflict => {
+            Status::conflict(&resource, name, &violation_texts(subject, &of_class, allocations))
+        }
     };
     base.with_causes(causes)
 }
@@ -99,30 +101,30 @@ impl RefusedObject<'_> {
     }
 }
 
-fn class(violation: &Violation) -> Class {
+fn class_of(violation: &Violation) -> RefusalClass {
     match violation {
         Violation::ScopeMissing { .. }
         | Violation::ScopeForeign { .. }
-        | Violation::AncestorMissing { .. } => Class::Missing,
-        Violation::ScopeTerminating { .. } => Class::Terminating,
-        Violation::ScopeLocked { .. } => Class::Locked,
-        // Another caller may.
-        Violation::DomainNotListed { scope, .. } if scope.kind == TENANT => Class::Amount,
+        | Violation::AncestorMissing { .. } => RefusalClass::Missing,
+        Violation::ScopeTerminating { .. } => RefusalClass::Terminating,
+        Violation::ScopeLocked { .. } => RefusalClass::Locked,
+        // A caller with the verb `grant` may.
+        Violation::DomainNotListed { scope, .. } if scope.kind == TENANT => RefusalClass::Amount,
         Violation::KeyMissing { .. }
         | Violation::ChildrenLackKey { .. }
         | Violation::DomainNotListed { .. }
         | Violation::DomainInUse { .. }
-        | Violation::Cycle { .. } => Class::Malformed,
-        Violation::ClaimTaken { .. } | Violation::ScopeInUse { .. } => Class::Conflict,
+        | Violation::Cycle { .. } => RefusalClass::Malformed,
+        Violation::ClaimTaken { .. } | Violation::ScopeInUse { .. } => RefusalClass::Conflict,
         Violation::DoesNotFit(_)
         | Violation::BelowAllocated(_)
         | Violation::ScopeOverdrawn { .. }
-        | Violation::TooManyChildren { .. } => Class::Amount,
+        | Violation::TooManyChildren { .. } => RefusalClass::Amount,
     }
 }
 
-/// Another tenant's project gets the answer of a missing one, word for word, unless the writer sees everything.
-fn missing(subject: RefusedObject<'_>, violations: &[&Violation]) -> Status {
+/// 404. Another tenant's project gets the answer of one that does not exist, unless the writer sees everything.
+fn not_found(subject: RefusedObject<'_>, violations: &[&Violation]) -> Status {
     let scope = violations.iter().find_map(|v| match v {
         Violation::ScopeMissing { scope }
         | Violation::ScopeForeign { scope }
@@ -137,29 +139,36 @@ fn missing(subject: RefusedObject<'_>, violations: &[&Violation]) -> Status {
     status
 }
 
-fn texts(subject: RefusedObject<'_>, violations: &[&Violation], levels: &Levels) -> String {
-    let told = violations.iter().map(|v| match v {
+fn violation_texts(
+    subject: RefusedObject<'_>,
+    violations: &[&Violation],
+    allocations: &Allocations,
+) -> String {
+    let texts = violations.iter().map(|v| match v {
         Violation::DoesNotFit(shortage) | Violation::BelowAllocated(shortage) => {
-            text(v) + &unowned(shortage, levels).as_ref().map(held).unwrap_or_default()
+            violation_text(v)
+                + &held_allocation(shortage, allocations).as_ref().map(held_note).unwrap_or_default()
         }
-        Violation::ClaimTaken { claim, holder } if levels.holds(*holder, subject.holds) => {
-            format!("{} is held: it is there, or was, and no object stands for it", claimed(claim))
+        Violation::ClaimTaken { claim, holder } if allocations.is_hold(*holder, subject.holds) => {
+            format!("{} is held: it is there, or was, and no object stands for it", claim_phrase(claim))
         }
-        other => text(other),
+        other => violation_text(other),
     });
-    told.collect::<Vec<_>>().join("; ")
+    texts.collect::<Vec<_>>().join("; ")
 }
 
-fn unowned(shortage: &Shortage, levels: &Levels) -> Option<Unowned> {
-    let Unowned { amount, places } = levels.unowned(&shortage.scope, &shortage.domain, &shortage.key)?;
+/// What is held of a limit, in the unit of the shortage.
+fn held_allocation(shortage: &Shortage, allocations: &Allocations) -> Option<HeldAllocation> {
+    let HeldAllocation { amount, namespaces } =
+        allocations.held(&shortage.scope, &shortage.domain, &shortage.key)?;
     let amount = Quantity::from_nanos(amount.nanos(), shortage.allocated.format());
-    Some(Unowned { amount, places })
+    Some(HeldAllocation { amount, namespaces })
 }
 
-fn held(unowned: &Unowned) -> String {
-    let Unowned { amount, places } = unowned;
-    let more = places.len().saturating_sub(PLACES_MAX);
-    let mut named: Vec<&str> = places.iter().take(PLACES_MAX).map(String::as_str).collect();
+fn held_note(held: &HeldAllocation) -> String {
+    let HeldAllocation { amount, namespaces } = held;
+    let more = namespaces.len().saturating_sub(HELD_NAMESPACES_MAX);
+    let mut named: Vec<&str> = namespaces.iter().take(HELD_NAMESPACES_MAX).map(String::as_str).collect();
     let rest = format!("{more} more");
     if more > 0 {
         named.push(&rest);
@@ -170,129 +179,134 @@ fn held(unowned: &Unowned) -> String {
     )
 }
 
-/// A level of the tree, as a person reads it: `project "web"`.
-fn level(scope: &Scope) -> String {
+/// A scope in a message: `project "web"`.
+fn scope_phrase(scope: &Scope) -> String {
     format!("{} {:?}", scope_word(scope.kind), scope.name)
 }
 
-/// A level and where its limit holds: `project "web" on cluster "c1"`, or only `cluster "c1"`, as nobody knows of the
-/// fleet.
-fn level_in(scope: &Scope, domain: &str) -> String {
-    if scope.kind == FLEET { named(domain) } else { format!("{} {}", level(scope), place(domain)) }
-}
-
-/// `cluster "c1"`, or the registry, which is no cluster.
-fn named(domain: &str) -> String {
-    if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain:?}") }
-}
-
-/// Where an amount counts.
-fn place(domain: &str) -> String {
-    format!("{} {}", if domain == REGISTRY_DOMAIN { "in" } else { "on" }, named(domain))
-}
-
-/// A key, and where it counts: `"pods" on cluster "c1"`, or `"requests.storage" of the registry`.
-fn key_in(key: &str, domain: &str) -> String {
-    if domain == REGISTRY_DOMAIN {
-        format!("{key:?} of the registry")
+/// A scope and a domain: `project "web" on cluster "c1"`; of the fleet, which users do not know, only `cluster "c1"`.
+fn scope_in_domain_phrase(scope: &Scope, domain: &str) -> String {
+    if scope.kind == FLEET {
+        domain_phrase(domain)
     } else {
-        format!("{key:?} {}", place(domain))
+        format!("{} {}", scope_phrase(scope), in_domain_phrase(domain))
     }
 }
 
-/// A place that one object has for itself.
-fn claimed(claim: &Claim) -> String {
-    let Claim { domain, place } = claim;
-    let what = if domain == REGISTRY_DOMAIN { "name" } else { "namespace" };
-    format!("{what} {place:?} of {}", named(domain))
+/// A domain: `cluster "c1"`, or `the registry`.
+fn domain_phrase(domain: &str) -> String {
+    if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain:?}") }
 }
 
-/// The same for a program: `cluster=c1`, or `domain=registry`.
+/// Where an amount counts: `on cluster "c1"`, or `in the registry`.
+fn in_domain_phrase(domain: &str) -> String {
+    format!("{} {}", if domain == REGISTRY_DOMAIN { "in" } else { "on" }, domain_phrase(domain))
+}
+
+/// A key and its domain: `"pods" on cluster "c1"`, or `"requests.storage" of the registry`.
+fn key_phrase(key: &str, domain: &str) -> String {
+    if domain == REGISTRY_DOMAIN {
+        format!("{key:?} of the registry")
+    } else {
+        format!("{key:?} {}", in_domain_phrase(domain))
+    }
+}
+
+/// A claimed place: `namespace "web" of cluster "c1"`, or `name "backend" of the registry`.
+fn claim_phrase(claim: &Claim) -> String {
+    let Claim { domain, place } = claim;
+    let what = if domain == REGISTRY_DOMAIN { "name" } else { "namespace" };
+    format!("{what} {place:?} of {}", domain_phrase(domain))
+}
+
+/// A domain in the message of a cause: `cluster=c1`, or `domain=registry`.
 fn domain_pair(domain: &str) -> String {
     format!("{}={domain}", if domain == REGISTRY_DOMAIN { "domain" } else { "cluster" })
 }
 
-/// A scope takes nothing in a domain.
-fn unlisted(scope: &Scope, domain: &str) -> String {
-    let level = level(scope);
+/// The text of [`Violation::DomainNotListed`].
+fn not_listed_text(scope: &Scope, domain: &str) -> String {
+    let scope_text = scope_phrase(scope);
     match scope.kind {
         TENANT => format!(
-            "{level} has no ceiling {}: to take budget from nobody needs the verb {GRANT:?} on projects",
-            place(domain)
+            "{scope_text} has no ceiling {}: to take budget from nobody needs the verb {GRANT:?} on projects",
+            in_domain_phrase(domain)
         ),
-        FLEET => format!("{} is not registered: it has no membercluster", named(domain)),
-        _ => format!("{level} forbids its children to use {}: it does not list it", named(domain)),
+        FLEET => format!("{} is not registered: it has no membercluster", domain_phrase(domain)),
+        _ => {
+            format!("{scope_text} forbids its children to use {}: it does not list it", domain_phrase(domain))
+        }
     }
 }
 
-/// A limit lies below what is given away.
-fn below(shortage: &Shortage) -> String {
+/// The text of [`Violation::BelowAllocated`].
+fn below_allocated_text(shortage: &Shortage) -> String {
     let Shortage { scope, domain, key, requested, allocated, would_fit, .. } = shortage;
-    let (level, place) = match scope.kind {
-        FLEET => (named(domain), String::new()),
-        _ => (level(scope), format!(" {}", place(domain))),
+    let (scope, place) = match scope.kind {
+        FLEET => (domain_phrase(domain), String::new()),
+        _ => (scope_phrase(scope), format!(" {}", in_domain_phrase(domain))),
     };
     format!(
-        "{level} has already given away {key}={allocated}{place}: hard cannot be {requested}; the smallest that fits is \
+        "{scope} has already given away {key}={allocated}{place}: hard cannot be {requested}; the smallest that fits is \
          {would_fit}"
     )
 }
 
-/// The text for people.
-fn text(violation: &Violation) -> String {
+/// The text of a violation, for people.
+fn violation_text(violation: &Violation) -> String {
     match violation {
         Violation::DoesNotFit(shortage) => {
             let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
-            let (level, remaining) = (level_in(scope, domain), remaining(shortage));
+            let (scope, remaining) = (scope_in_domain_phrase(scope, domain), remaining(shortage));
             format!(
-                "exceeded quota of {level}: requested {key}={requested}, hard {hard}, allocated {allocated}, remaining \
+                "exceeded quota of {scope}: requested {key}={requested}, hard {hard}, allocated {allocated}, remaining \
                  {remaining}; the largest that fits is {would_fit}"
             )
         }
-        Violation::BelowAllocated(shortage) => below(shortage),
+        Violation::BelowAllocated(shortage) => below_allocated_text(shortage),
         Violation::TooManyChildren { scope, children_max } => {
-            let (level, word) = (level(scope), scope_word(scope.kind));
-            format!("{level} has {children_max} children, which is as many as a {word} may have")
+            let (name, word) = (scope_phrase(scope), scope_word(scope.kind));
+            format!("{name} has {children_max} children, which is as many as a {word} may have")
         }
         Violation::ScopeTerminating { scope } => {
             format!("unable to create new content in namespace {} because it is being terminated", scope.name)
         }
-        Violation::ScopeLocked { scope } => format!("{} has been locked by an operator", level(scope)),
+        Violation::ScopeLocked { scope } => format!("{} has been locked by an operator", scope_phrase(scope)),
         Violation::ClaimTaken { claim, .. } => {
-            format!("{} is already taken by another object", claimed(claim))
+            format!("{} is already taken by another object", claim_phrase(claim))
         }
         Violation::ScopeOverdrawn { scope } => {
             format!(
                 "the children of {} have more than it is granted: it can be moved when they have less",
-                level(scope)
+                scope_phrase(scope)
             )
         }
         Violation::ScopeInUse { scope, children } => {
-            format!("{} still has {children} children; they are deleted first", level(scope))
+            format!("{} still has {children} children; they are deleted first", scope_phrase(scope))
         }
         Violation::KeyMissing { scope, domain, key } if scope.kind == FLEET => {
-            format!("must set a ceiling of {key:?}, for {} limits it", named(domain))
+            format!("must set a ceiling of {key:?}, for {} limits it", domain_phrase(domain))
         }
         Violation::KeyMissing { scope, domain, key } => {
-            let (key, level) = (key_in(key, domain), level(scope));
-            format!("must set quota {key}, for the parent {level} has set this kind of quota")
+            let (key, parent) = (key_phrase(key, domain), scope_phrase(scope));
+            format!("must set quota {key}, for the parent {parent} has set this kind of quota")
         }
         Violation::ChildrenLackKey { domain, key, children, .. } => {
-            let key = key_in(key, domain);
+            let key = key_phrase(key, domain);
             format!("please first set quota {key} for all children: {children} of them lack it")
         }
-        Violation::DomainNotListed { scope, domain } => unlisted(scope, domain),
+        Violation::DomainNotListed { scope, domain } => not_listed_text(scope, domain),
         Violation::DomainInUse { domain, children, .. } => {
-            format!("can NOT remove {}: {children} children use it", named(domain))
+            format!("can NOT remove {}: {children} children use it", domain_phrase(domain))
         }
         Violation::Cycle { scope } => format!(
             "ancestor projects formed a circle at {:?}, or there are more than 100 levels above",
             scope.name
         ),
         Violation::ScopeMissing { scope } | Violation::ScopeForeign { scope } => {
-            format!("{} not found", level(scope))
+            format!("{} not found", scope_phrase(scope))
         }
-        Violation::AncestorMissing { scope } => format!("ancestor {} not found", level(scope)),
+        Violation::AncestorMissing { scope } => format!("ancestor {} not found", scope_phrase(scope)),
     }
 }
 
@@ -301,10 +315,10 @@ fn remaining(shortage: &Shortage) -> Quantity {
     if left.is_negative() { Quantity::ZERO } else { left }
 }
 
-/// A 422's field error, at the paths that clients of the original know.
+/// The field error of a 422, with the paths that clients of `TKEStack` know.
 fn field_error(subject: RefusedObject<'_>, violation: &Violation) -> FieldError {
     let spec = Path::new("spec");
-    let detail = text(violation);
+    let detail = violation_text(violation);
     match violation {
         Violation::KeyMissing { key, .. } => {
             FieldError::invalid(&spec.child("hard").key(key), &json!(null), &detail)
@@ -321,33 +335,35 @@ fn field_error(subject: RefusedObject<'_>, violation: &Violation) -> FieldError 
         Violation::Cycle { scope } => {
             FieldError::invalid(&subject.scope_field(), &json!(scope.name), &detail)
         }
-        other => FieldError::forbidden(&subject.scope_field(), &text(other)),
+        other => FieldError::forbidden(&subject.scope_field(), &violation_text(other)),
     }
 }
 
 /// The cause for programs: a reason, the field, and `key=value` pairs for amounts.
-fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> StatusCause {
+fn cause(subject: RefusedObject<'_>, violation: &Violation, allocations: &Allocations) -> StatusCause {
     let (reason, field, message) = match violation {
-        Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(s), facts(s, levels)),
-        Violation::BelowAllocated(s) => (BELOW_ALLOCATED, subject.amount_field(s), facts(s, levels)),
+        Violation::DoesNotFit(s) => (QUOTA_EXCEEDED, subject.amount_field(s), shortage_pairs(s, allocations)),
+        Violation::BelowAllocated(s) => {
+            (BELOW_ALLOCATED, subject.amount_field(s), shortage_pairs(s, allocations))
+        }
         Violation::TooManyChildren { scope, children_max } => {
-            (TOO_MANY_CHILDREN, subject.scope_field(), format!("{} max={children_max}", pair(scope)))
+            (TOO_MANY_CHILDREN, subject.scope_field(), format!("{} max={children_max}", scope_pair(scope)))
         }
         Violation::ScopeTerminating { scope } => {
             let message = format!("namespace {} is being terminated", scope.name);
             (NAMESPACE_TERMINATING, subject.scope_field(), message)
         }
-        Violation::ScopeLocked { scope } => (PROJECT_LOCKED, subject.scope_field(), pair(scope)),
+        Violation::ScopeLocked { scope } => (PROJECT_LOCKED, subject.scope_field(), scope_pair(scope)),
         Violation::ClaimTaken { claim, .. } => {
             let what = if claim.domain == REGISTRY_DOMAIN { "name" } else { "namespace" };
             let message = format!("{} {what}={}", domain_pair(&claim.domain), claim.place);
             (CLAIM_TAKEN, Path::new(subject.kind.place), message)
         }
-        Violation::ScopeOverdrawn { scope } => (PROJECT_OVERDRAWN, subject.scope_field(), pair(scope)),
+        Violation::ScopeOverdrawn { scope } => (PROJECT_OVERDRAWN, subject.scope_field(), scope_pair(scope)),
         Violation::ScopeInUse { scope, children } => (
             if scope.kind == TENANT { TENANT_IN_USE } else { PROJECT_IN_USE },
             Path::new("spec").child("finalizers"),
-            format!("{} children={children}", pair(scope)),
+            format!("{} children={children}", scope_pair(scope)),
         ),
         Violation::ScopeMissing { scope }
         | Violation::ScopeForeign { scope }
@@ -355,7 +371,7 @@ fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> 
             (NOT_FOUND, subject.scope_field(), format!("Not found: {:?}", scope.name))
         }
         Violation::DomainNotListed { scope, domain } if scope.kind == TENANT => {
-            let message = format!("{} {}", pair(scope), domain_pair(domain));
+            let message = format!("{} {}", scope_pair(scope), domain_pair(domain));
             (NO_CEILING, Path::new("spec").child("clusters").key(domain), message)
         }
         malformed => {
@@ -370,16 +386,16 @@ fn cause(subject: RefusedObject<'_>, violation: &Violation, levels: &Levels) -> 
     StatusCause { reason: reason.to_owned(), message, field: field.to_string() }
 }
 
-/// `project=web`
-fn pair(scope: &Scope) -> String {
+/// A scope in the message of a cause: `project=web`.
+fn scope_pair(scope: &Scope) -> String {
     format!("{}={}", scope_word(scope.kind), scope.name)
 }
 
-fn facts(shortage: &Shortage, levels: &Levels) -> String {
+fn shortage_pairs(shortage: &Shortage, allocations: &Allocations) -> String {
     let Shortage { scope, domain, key, requested, hard, allocated, would_fit } = shortage;
-    let scope = if scope.kind == FLEET { "scope=cluster".to_owned() } else { pair(scope) };
+    let scope = if scope.kind == FLEET { "scope=cluster".to_owned() } else { scope_pair(scope) };
     let remaining = remaining(shortage);
-    let held = unowned(shortage, levels).map(|unowned| format!(" held={}", unowned.amount));
+    let held = held_allocation(shortage, allocations).map(|held| format!(" held={}", held.amount));
     format!(
         "{scope} {} resource={key} requested={requested} hard={hard} allocated={allocated} remaining={remaining} \
          fits={would_fit}{}",
@@ -395,7 +411,7 @@ mod tests {
     use store::quota::Claim;
 
     fn status(subject: RefusedObject<'_>, violations: &[Violation]) -> Status {
-        super::status(subject, violations, &Levels::default())
+        super::status(subject, violations, &Allocations::default())
     }
 
     fn scope(name: &str) -> Scope {
@@ -450,10 +466,10 @@ mod tests {
 
     #[test]
     fn what_is_held_without_an_object_is_named() {
-        let places = (1..=6).map(|n| format!("lost-{n} (orphaned)")).collect();
-        let unowned = Unowned { amount: "40".parse().unwrap(), places };
+        let namespaces = (1..=6).map(|n| format!("lost-{n} (orphaned)")).collect();
+        let held = HeldAllocation { amount: "40".parse().unwrap(), namespaces };
         assert_eq!(
-            held(&unowned),
+            held_note(&held),
             " (of what is allocated, 40 is held for namespaces of the cluster that no object stands for: lost-1 \
              (orphaned), lost-2 (orphaned), lost-3 (orphaned), lost-4 (orphaned), lost-5 (orphaned), 1 more)"
         );

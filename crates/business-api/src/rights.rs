@@ -1,31 +1,31 @@
 use business_types::access::AccessRole;
 
-/// The verb on projects that budget out of nothing needs.
+/// The verb on projects that a caller needs to make budget that no limit above covers.
 pub const GRANT: &str = "grant";
 
-/// The subresource of a namespace that has certificates issued.
+/// The subresource of a namespace that issues certificates.
 pub const CERTIFICATE: &str = "certificate";
 
-/// A caller's role in a project and those below it; the last one is a role in all of a tenant. Each role may do what
-/// those before it may.
+/// A caller's role in a project and its descendants; [`Role::Administrator`] is a role in a whole tenant. Each role has
+/// the rights of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// He looks.
+    /// Reads.
     View,
-    /// He makes namespaces.
+    /// Also writes namespaces.
     Edit,
-    /// He says who belongs to the project, and makes projects below it.
+    /// Also gives roles in the project, and makes child projects.
     Admin,
-    /// He rules the tenant.
+    /// Also makes and deletes root projects.
     Administrator,
 }
 
 impl Role {
-    /// All of them.
+    /// All roles, the least one first.
     pub const ALL: [Self; 4] = [Self::View, Self::Edit, Self::Admin, Self::Administrator];
 
-    /// As it is told to people.
-    pub fn word(self) -> &'static str {
+    /// The role's name in messages.
+    pub fn label(self) -> &'static str {
         match self {
             Self::View => "view",
             Self::Edit => "edit",
@@ -45,15 +45,15 @@ impl From<AccessRole> for Role {
     }
 }
 
-/// What the holders of a role, and of those above it, may do with the objects of a kind that they see. They get rights
-/// from nowhere else: roles in Kubernetes let them in, and give them nothing here.
+/// What holders of a role, or of a higher one, may do with the visible objects of a kind. Roles in Kubernetes give them
+/// no further rights: these only let them through kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
     /// The least role that has the right.
     pub role: Role,
     /// The subresource; empty for the object itself.
     pub subresource: &'static str,
-    /// What.
+    /// The verbs.
     pub verbs: &'static [&'static str],
 }
 
@@ -62,27 +62,26 @@ pub struct Right {
 pub struct KindRights {
     /// The kind, by its plural.
     pub resource: &'static str,
-    /// No role has a right that is not listed here.
+    /// All rights that roles have.
     pub rights: &'static [Right],
 }
 
-/// To look at an object of which each caller has one.
-pub const LOOK: &[&str] = &["list"];
-/// To look.
+/// The verb for an object of which each caller has one of their own.
+pub const LIST: &[&str] = &["list"];
+/// The verbs that read.
 pub const READ: &[&str] = &["get", "list", "watch"];
-/// To look, and to change what is there.
-pub const REVISE: &[&str] = &["get", "list", "patch", "update", "watch"];
+/// The verbs that read, or change what exists.
+pub const READ_UPDATE: &[&str] = &["get", "list", "patch", "update", "watch"];
 /// All verbs of a kind.
-pub const RULE: &[&str] =
+pub const READ_WRITE: &[&str] =
     &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
-/// To let a dependent block its owner's deletion: Kubernetes asks about the subresource `finalizers`, which is not
-/// served.
-pub const HOLD_BACK: &[&str] = &["update"];
-/// To change an object through a subresource.
-pub const CHANGE: &[&str] = &["get", "patch", "update"];
-
-/// To have something done by a subresource.
-pub const ACT: &[&str] = &["create"];
+/// The verb on `finalizers` of an owner that `blockOwnerDeletion` needs. Kubernetes checks it, and the subresource
+/// itself is not served.
+pub const UPDATE_FINALIZERS: &[&str] = &["update"];
+/// The verbs of a subresource that is a part of its object.
+pub const GET_UPDATE: &[&str] = &["get", "patch", "update"];
+/// The verb of a subresource that is an action.
+pub const CREATE: &[&str] = &["create"];
 
 impl Right {
     /// Verbs on the objects themselves.
@@ -97,9 +96,9 @@ impl Right {
 }
 
 impl KindRights {
-    /// The least role that has a verb; `None` when no role has it.
-    pub fn least(&self, verb: &str, subresource: &str) -> Option<Role> {
-        let having = self.rights.iter().filter(|right| right.subresource == subresource);
-        having.filter(|right| right.verbs.contains(&verb)).map(|right| right.role).min()
+    /// The least role that may do this; `None` if no role may.
+    pub fn least_role(&self, verb: &str, subresource: &str) -> Option<Role> {
+        let rights = self.rights.iter().filter(|right| right.subresource == subresource);
+        rights.filter(|right| right.verbs.contains(&verb)).map(|right| right.role).min()
     }
 }

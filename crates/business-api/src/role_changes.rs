@@ -1,92 +1,92 @@
-//! Callers that wait to be told that their roles have changed.
+//! Notifies callers that their roles have changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// The fewest subscriptions after which those that ended are looked for.
+/// The fewest new subscriptions before ended ones are removed.
 const SWEEP_MIN: usize = 1024;
 
-/// Who waits for news, by each name under which he may be given a role. Clones share them.
+/// The subscribers to changes of roles, by each subject that a subscriber is. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct RoleChanges(Arc<Mutex<Waiting>>);
+pub struct RoleChanges(Arc<Mutex<Subscribers>>);
 
 #[derive(Debug, Default)]
-struct Waiting {
-    people: HashMap<Box<str>, Vec<Arc<watch::Sender<u64>>>>,
-    /// Subscriptions until those that ended are looked for.
+struct Subscribers {
+    subjects: HashMap<Box<str>, Vec<Arc<watch::Sender<u64>>>>,
+    /// New subscriptions until ended ones are removed.
     until_sweep: usize,
 }
 
 impl RoleChanges {
-    /// Counts the changes of the roles of these names. A caller that subscribes before it reads the roles misses no
+    /// Counts the changes of the roles of these subjects. A caller that subscribes before it reads the roles misses no
     /// change.
-    pub fn subscribe(&self, people: impl IntoIterator<Item = impl Into<Box<str>>>) -> watch::Receiver<u64> {
+    pub fn subscribe(&self, subjects: impl IntoIterator<Item = impl Into<Box<str>>>) -> watch::Receiver<u64> {
         let sender = Arc::new(watch::Sender::default());
         let receiver = sender.subscribe();
-        let mut waiting = self.lock();
-        if waiting.until_sweep == 0 {
-            waiting.sweep();
+        let mut subscribers = self.lock();
+        if subscribers.until_sweep == 0 {
+            subscribers.sweep();
         }
-        waiting.until_sweep = waiting.until_sweep.saturating_sub(1);
-        for person in people {
-            waiting.people.entry(person.into()).or_default().push(Arc::clone(&sender));
+        subscribers.until_sweep = subscribers.until_sweep.saturating_sub(1);
+        for subject in subjects {
+            subscribers.subjects.entry(subject.into()).or_default().push(Arc::clone(&sender));
         }
         receiver
     }
 
-    /// Tells those who wait under a name that their roles, or what they see, have changed.
-    pub(crate) fn tell(&self, person: &str) {
-        if let Some(waiting) = self.lock().people.get(person) {
-            tell(waiting);
+    /// Notifies the subscribers of a subject that its roles, or what it sees, have changed.
+    pub(crate) fn notify(&self, subject: &str) {
+        if let Some(senders) = self.lock().subjects.get(subject) {
+            count_change(senders);
         }
     }
 
-    /// Tells those who wait under the names that are concerned.
-    pub(crate) fn tell_those(&self, is_concerned: impl Fn(&str) -> bool) {
-        for (person, waiting) in &self.lock().people {
-            if is_concerned(person) {
-                tell(waiting);
+    /// Notifies the subscribers of all affected subjects.
+    pub(crate) fn notify_matching(&self, is_affected: impl Fn(&str) -> bool) {
+        for (subject, senders) in &self.lock().subjects {
+            if is_affected(subject) {
+                count_change(senders);
             }
         }
     }
 
-    /// The number of names that somebody waits, or has waited, under.
+    /// The number of subjects with subscriptions, including ended ones that have not been removed.
     pub(crate) fn len(&self) -> usize {
-        self.lock().people.len()
+        self.lock().subjects.len()
     }
 
-    /// Whether nobody waits.
+    /// Whether there are no subscriptions.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().people.is_empty()
+        self.lock().subjects.is_empty()
     }
 
-    /// Tells everybody.
-    pub(crate) fn tell_everybody(&self) {
-        for waiting in self.lock().people.values() {
-            tell(waiting);
+    /// Notifies all subscribers.
+    pub(crate) fn notify_all(&self) {
+        for senders in self.lock().subjects.values() {
+            count_change(senders);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, Subscribers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn tell(waiting: &[Arc<watch::Sender<u64>>]) {
-    for changes in waiting {
-        changes.send_modify(|changes| *changes = changes.wrapping_add(1));
+fn count_change(senders: &[Arc<watch::Sender<u64>>]) {
+    for sender in senders {
+        sender.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 }
 
-impl Waiting {
-    /// Forgets those who wait no longer.
+impl Subscribers {
+    /// Removes ended subscriptions.
     fn sweep(&mut self) {
-        self.people.retain(|_person, waiting| {
-            waiting.retain(|changes| changes.receiver_count() > 0);
-            !waiting.is_empty()
+        self.subjects.retain(|_subject, senders| {
+            senders.retain(|sender| sender.receiver_count() > 0);
+            !senders.is_empty()
         });
-        self.until_sweep = self.people.values().map(Vec::len).sum::<usize>().max(SWEEP_MIN);
+        self.until_sweep = self.subjects.values().map(Vec::len).sum::<usize>().max(SWEEP_MIN);
     }
 }
 
@@ -99,16 +99,16 @@ mod tests {
         let changes = RoleChanges::default();
         let (mut alice, bob) = (changes.subscribe(["alice", "devs"]), changes.subscribe(["bob"]));
         for name in ["alice", "devs"] {
-            changes.tell(name);
+            changes.notify(name);
             assert!(alice.has_changed().unwrap() && !bob.has_changed().unwrap());
             alice.mark_unchanged();
         }
-        changes.tell("nobody");
-        changes.tell_those(|person| person == "nobody");
+        changes.notify("nobody");
+        changes.notify_matching(|subject| subject == "nobody");
         assert!(!alice.has_changed().unwrap());
-        changes.tell_those(|person| person == "devs");
+        changes.notify_matching(|subject| subject == "devs");
         assert!(alice.has_changed().unwrap() && !bob.has_changed().unwrap());
-        changes.tell_everybody();
+        changes.notify_all();
         assert!(alice.has_changed().unwrap() && bob.has_changed().unwrap());
     }
 
@@ -118,12 +118,12 @@ mod tests {
         for user in 0..4 * SWEEP_MIN {
             drop(changes.subscribe([user.to_string()]));
         }
-        assert!(changes.lock().people.len() <= SWEEP_MIN);
+        assert!(changes.lock().subjects.len() <= SWEEP_MIN);
         let kept = changes.subscribe(["alice"]);
         changes.lock().sweep();
-        assert_eq!(changes.lock().people.len(), 1);
+        assert_eq!(changes.lock().subjects.len(), 1);
         drop(kept);
         changes.lock().sweep();
-        assert!(changes.lock().people.is_empty());
+        assert!(changes.lock().subjects.is_empty());
     }
 }

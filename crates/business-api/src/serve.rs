@@ -1,6 +1,7 @@
-//! Puts the program together: database, rules, server, admin port; and ends it in the opposite order.
+//! Starts the parts of the program: database, policy, server, admin port. Ends them in the opposite order.
 
-use crate::audit::{Auditor, Books};
+use crate::allocations::Allocations;
+use crate::audit::{AccountReader, Auditor};
 use crate::certificates::{CertificateIssuer, Certificates};
 use crate::clusters::Clusters;
 use crate::config::{Jwt, Serve};
@@ -9,14 +10,13 @@ use crate::finalizers::TenantFinalizers;
 use crate::freshness;
 use crate::host_cluster::HostCluster;
 use crate::initial::InitialPlatform;
-use crate::kinds::{Directories, Gives, KINDS, KindTable};
-use crate::levels::Levels;
-use crate::numbers;
-use crate::pages::RegistryPages;
+use crate::kind_ids;
+use crate::kinds::{KINDS, KindTable, RoleSource, StrategyDependencies};
 use crate::policy::BusinessPolicy;
+use crate::registry_routes::RegistryRoutes;
+use crate::role_bindings::RoleBindings;
 use crate::role_changes::RoleChanges;
 use crate::roles::Roles;
-use crate::roster::Roster;
 use anyhow::{Context, Result};
 use apiserver::Api;
 use apiserver::authn::fetch::IssuerAuthorities;
@@ -38,26 +38,26 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long the program's own tasks may take to end.
+/// How long the background tasks may take to end.
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
-/// Longest silence of a kube-apiserver while an answer is under way. It ends a quiet watch before that.
-const SILENCE_MAX: Duration = Duration::from_mins(5);
+/// A call of kube-apiserver fails if nothing is received for so long. kube-apiserver ends a quiet watch earlier.
+const READ_TIMEOUT: Duration = Duration::from_mins(5);
 const RETRY_FLOOR: Duration = Duration::from_millis(200);
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 
-/// Where the program listens.
+/// The sockets that the program listens at.
 #[derive(Debug)]
 pub struct Listeners {
     /// The API, over TLS.
     pub api: TcpListener,
     /// Probes and metrics, over plain HTTP.
     pub admin: TcpListener,
-    /// The console, over TLS, where there is one.
+    /// The console, over TLS, if it is served.
     pub console: Option<TcpListener>,
 }
 
 impl Listeners {
-    /// Listens where the settings say.
+    /// Binds the addresses of the settings.
     pub async fn bind(settings: &Serve) -> Result<Self> {
         let listen =
             async |address| TcpListener::bind(address).await.with_context(|| format!("listen on {address}"));
@@ -70,14 +70,14 @@ impl Listeners {
     }
 }
 
-/// What a program serves, and with which parts.
+/// What the program serves, and the parts that tests replace.
 #[derive(Clone)]
 pub struct Program {
-    /// What it serves.
+    /// The kinds that it serves.
     pub kinds: KindTable,
     /// Issues certificates instead of the controller.
     pub issuer: Option<Arc<dyn CertificateIssuer>>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
 }
 
@@ -93,13 +93,13 @@ impl Default for Program {
     }
 }
 
-/// Serves until `tasks` is cancelled and what was under way has ended.
+/// Serves until `tasks` is cancelled, and then until the open requests have ended.
 pub async fn serve(settings: &Serve, listeners: Listeners, program: Program, tasks: Tasks) -> Result<()> {
-    serve_counted(settings, listeners, program, Metrics::of_process(), tasks).await
+    serve_with_metrics(settings, listeners, program, Metrics::of_process(), tasks).await
 }
 
-/// The same, with metrics that somebody else reads, too.
-pub async fn serve_counted(
+/// Like [`serve`], with metrics that the caller reads, too.
+pub async fn serve_with_metrics(
     settings: &Serve,
     listeners: Listeners,
     program: Program,
@@ -108,11 +108,11 @@ pub async fn serve_counted(
 ) -> Result<()> {
     let Program { kinds, issuer, clock } = program;
     let url = &settings.database.database_url;
-    let kube = client(settings).await?;
-    // The tasks that requests need; they end after the requests.
-    let below = Tasks::new();
+    let kube = optional_client(settings).await?;
+    // Requests need these tasks, which therefore end after the server.
+    let background = Tasks::new();
     if settings.migrate {
-        below.spawn("migration", migrate_in_background(url.clone()));
+        background.spawn("migration", migrate_in_background(url.clone()));
     }
     let (live, ready) = (Health::new(), Health::new());
     let config = store::Config {
@@ -120,66 +120,66 @@ pub async fn serve_counted(
         tenant_max: Footprint { objects: settings.tenant_objects_max, bytes: settings.tenant_bytes_max },
         ..store::Config::new(url)
     };
-    let store = kinds.open(config, &below, &metrics)?;
+    let store = kinds.open(config, &background, &metrics)?;
     let changes = RoleChanges::default();
-    add_checks(&ready, &store);
-    let roles = follow_roles(settings, kinds, &store, &changes, &below);
-    check_roles(&ready, &roles);
-    let levels = Levels::new(kinds.charged());
-    below.spawn("levels", levels.clone().follow_all(store.clone()));
-    let clusters = follow_clusters(settings, &store, kube.as_ref(), &below);
-    check_clusters(&ready, &clusters);
-    let books = Books::new(kinds);
-    below.spawn("audit", Auditor::new(store.clone(), books, &clusters, &metrics).run());
+    add_store_checks(&ready, &store);
+    let roles = follow_roles(settings, kinds, &store, &changes, &background);
+    add_roles_check(&ready, &roles);
+    let allocations = Allocations::new(kinds.charged_accounts());
+    background.spawn("levels", allocations.clone().follow_all(store.clone()));
+    let clusters = follow_clusters(settings, &store, kube.as_ref(), &background);
+    add_clusters_check(&ready, &clusters);
+    let account_reader = AccountReader::new(kinds);
+    background.spawn("audit", Auditor::new(store.clone(), account_reader, &clusters, &metrics).run());
     let beside = Health::new();
     let served = Admin { live: live.clone(), ready: ready.clone(), beside, metrics: metrics.clone() };
-    below.spawn_draining("admin port", admin::serve(listeners.admin, served, below.clone()));
+    background.spawn_draining("admin port", admin::serve(listeners.admin, served, background.clone()));
 
     let draining = CancellationToken::new();
-    make_initial(settings, &store, &clock, &below)?;
+    create_initial_platform(settings, &store, &clock, &background)?;
     let policy: Arc<dyn Policy> =
-        Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes).over(store.clone()));
-    let resources = kinds.resources(&directories(settings, clusters, levels, roles.clone(), issuer));
+        Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes).with_store(store.clone()));
+    let resources = kinds.resources(&directories(settings, clusters, allocations, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = About { title: "TKEStack business".to_owned(), version };
-    let pages = RegistryPages {
+    let pages = RegistryRoutes {
         store: &store,
         kinds,
         roles: &roles,
         clock: &clock,
-        tasks: &below,
+        tasks: &background,
         metrics: &metrics,
     };
     let routes = pages.routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
-    let console = Console::load(&settings.console, &clock, &below)?;
+    let console = Console::load(&settings.console, &clock, &background)?;
     let mut server = server_settings(settings);
-    server.tracer = tracer(settings, &below, &metrics)?;
-    let console_end = follow_certificates(settings, &metrics, &below);
+    server.tracer = tracer(settings, &background, &metrics)?;
+    let console_end = register_certificate_ends(settings, &metrics, &background);
     let handler = Arc::new(api);
     let parts = Parts { handler, resources, routes, policy, kube, metrics, live, ready, draining, clock };
     let mut server = Server::new(server, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;
-        let door = console.door(listener, settings.console_certificate(), console_end)?;
+        let door = console.side_door(listener, settings.console_certificate(), console_end)?;
         server = server.with_side_door(door).await?;
     }
-    // A task below that ends by itself ends the server, too.
-    let (end, failed) = (tasks.clone(), below.token());
+    // A background task that ends by itself ends the server, too.
+    let (server_tasks, failed) = (tasks.clone(), background.token());
     tasks.spawn_draining("store", async move {
-        let told = end.token();
-        tokio::select! { () = failed.cancelled() => end.cancel(), () = told.cancelled() => {} }
+        let ended = server_tasks.token();
+        tokio::select! { () = failed.cancelled() => server_tasks.cancel(), () = ended.cancelled() => {} }
     });
     tracing::info!(address = %settings.bind, "serving");
     let outcome = server.run(listeners.api, tasks).await;
-    below.cancel();
-    below.join(JOIN_DEADLINE).await?;
+    background.cancel();
+    background.join(JOIN_DEADLINE).await?;
     Ok(outcome?)
 }
 
-/// Registers the metrics for the ends of the certificates other than the API's. The return value is for the console's
-/// certificate, whose end its socket tells.
-fn follow_certificates(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateEnd {
+/// Registers the expiration metrics of the client certificate for the issuer and of the console's certificate. Follows
+/// the first one. Returns the second metric, which the console's socket sets.
+fn register_certificate_ends(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> CertificateEnd {
     let client = CertificateEnd::register(
         metrics,
         "business_issuer_client_certificate_expiration_timestamp_seconds",
@@ -196,8 +196,8 @@ fn follow_certificates(settings: &Serve, metrics: &Metrics, tasks: &Tasks) -> Ce
     )
 }
 
-/// Brings the schema to this version while discovery and probes are served already, however long the database is
-/// away. A migration that can never succeed ends the program.
+/// Migrates the schema while discovery and probes are already served, however long the database is away. A migration
+/// that can never succeed ends the program.
 async fn migrate_in_background(url: String) {
     match migrate(&url, None).await {
         Ok(()) => std::future::pending().await,
@@ -205,10 +205,10 @@ async fn migrate_in_background(url: String) {
     }
 }
 
-/// Brings the schema to this version; a database that does not answer yet is waited for, with patience or without end.
-pub async fn migrate(url: &str, patience: Option<Duration>) -> Result<()> {
+/// Migrates the schema to this version. Waits for a database that does not answer yet: for the timeout, or for ever.
+pub async fn migrate(url: &str, timeout: Option<Duration>) -> Result<()> {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-    let deadline = patience.map(|patience| Instant::now() + patience);
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
     loop {
         match Store::migrate(url).await {
             Err(store::Error::Unavailable(why))
@@ -222,16 +222,16 @@ pub async fn migrate(url: &str, patience: Option<Duration>) -> Result<()> {
     }
 }
 
-async fn client(settings: &Serve) -> Result<Option<Client>> {
+async fn optional_client(settings: &Serve) -> Result<Option<Client>> {
     if settings.no_kubernetes {
         return Ok(None);
     }
-    let client = kubernetes(settings.kubeconfig.as_deref()).await;
+    let client = kubernetes_client(settings.kubeconfig.as_deref()).await;
     client.context("with --no-kubernetes direct callers only are served").map(Some)
 }
 
-/// The cluster of a kubeconfig, or the one around this program.
-pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
+/// A client of the cluster of a kubeconfig, or of the cluster that this program runs in.
+pub(crate) async fn kubernetes_client(kubeconfig: Option<&Path>) -> Result<Client> {
     let mut config = match kubeconfig {
         Some(path) => {
             let file = Kubeconfig::read_from(path).with_context(|| format!("read {}", path.display()))?;
@@ -239,38 +239,39 @@ pub(crate) async fn kubernetes(kubeconfig: Option<&Path>) -> Result<Client> {
         }
         None => kube::Config::incluster().context("no cluster around this program: give --kubeconfig")?,
     };
-    // Calls have no deadline of their own. The time counts from the last request on.
-    config.read_timeout = Some(SILENCE_MAX);
+    // Calls have no deadline of their own. The timeout counts from the last write.
+    config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
     Client::try_from(config).context("connect to Kubernetes")
 }
 
 fn follow_clusters(settings: &Serve, store: &Store, kube: Option<&Client>, tasks: &Tasks) -> Clusters {
-    // Without Kubernetes there may be no controller, which registers them.
-    let clusters = if settings.no_kubernetes { Clusters::open() } else { Clusters::registered() };
-    let host = if kube.is_some() { HostCluster::sought() } else { HostCluster::default() };
-    let clusters = clusters.beside(host.clone());
-    tasks.spawn("member clusters", clusters.clone().follow(store.clone(), numbers::MEMBER_CLUSTER));
+    // Without Kubernetes there may be no controller to register them.
+    let clusters =
+        if settings.no_kubernetes { Clusters::registration_optional() } else { Clusters::registered() };
+    let host = if kube.is_some() { HostCluster::pending() } else { HostCluster::default() };
+    let clusters = clusters.with_host(host.clone());
+    tasks.spawn("member clusters", clusters.clone().follow(store.clone(), kind_ids::MEMBER_CLUSTER));
     if let Some(client) = kube.cloned() {
         tasks.spawn("host cluster", async {
-            host.find(client).await;
+            host.resolve(client).await;
             std::future::pending::<()>().await;
         });
     }
     clusters
 }
 
-fn check_clusters(ready: &Health, clusters: &Clusters) {
+fn add_clusters_check(ready: &Health, clusters: &Clusters) {
     let clusters = clusters.clone();
-    let unread = || "the member clusters have not been read yet".to_owned();
-    ready.add("clusters", move || if clusters.is_loaded() { Ok(()) } else { Err(unread()) });
+    let not_synced = || "the member clusters have not been read yet".to_owned();
+    ready.add("clusters", move || if clusters.has_synced() { Ok(()) } else { Err(not_synced()) });
 }
 
-/// `/readyz` fails until the cache is filled and the roles are known for the first time, while the database is away,
-/// and while what is read, from a standby or over a connection of its own, stands still though the primary takes writes.
+/// Adds the checks of `/readyz` for the store. It fails until the cache has synced, while the database is away, and
+/// while the events, from a standby or over a connection of their own, stand still although the primary takes writes.
 /// Probes leave out the checks `postgres` and `standby`: all replicas lose the same server at once, and without any
-/// replica nothing is discovered and no namespace of the host cluster can be deleted.
-fn add_checks(ready: &Health, store: &Store) {
+/// replica discovery fails and no namespace of the host cluster can be deleted.
+fn add_store_checks(ready: &Health, store: &Store) {
     let synced = store.clone();
     ready.add("cache-sync", move || if synced.synced() { Ok(()) } else { Err("not filled yet".to_owned()) });
     let database = store.clone();
@@ -282,7 +283,7 @@ fn add_checks(ready: &Health, store: &Store) {
     });
 }
 
-/// Keeps the roles that objects give.
+/// Follows the objects that give roles.
 fn follow_roles(
     settings: &Serve,
     kinds: KindTable,
@@ -291,31 +292,31 @@ fn follow_roles(
     tasks: &Tasks,
 ) -> Roles {
     let mut roles = settings.roles();
-    for (kind, gives) in kinds.giving() {
+    for (kind, gives) in kinds.role_sources() {
         let follow = |read, who| {
-            let roster = Roster::new(read, changes.clone());
-            tasks.spawn(who, roster.clone().follow(store.clone(), kind, who));
-            roster
+            let bindings = RoleBindings::new(read, changes.clone());
+            tasks.spawn(who, bindings.clone().follow(store.clone(), kind, who));
+            bindings
         };
         match gives {
-            Gives::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
-            Gives::InProjects(read) => roles.projects = follow(read, "roles in projects"),
+            RoleSource::Administrators(read) => roles.administrators.push(follow(read, "administrators")),
+            RoleSource::Projects(read) => roles.projects = follow(read, "roles in projects"),
         }
     }
     roles
 }
 
-fn check_roles(ready: &Health, roles: &Roles) {
+fn add_roles_check(ready: &Health, roles: &Roles) {
     let roles = roles.clone();
-    let unread = || "not all objects that give roles have been read yet".to_owned();
-    ready.add("roles", move || if roles.are_settled() { Ok(()) } else { Err(unread()) });
+    let not_synced = || "not all objects that give roles have been read yet".to_owned();
+    ready.add("roles", move || if roles.has_synced() { Ok(()) } else { Err(not_synced()) });
 }
 
-/// Makes what shall be there from the start.
-fn make_initial(settings: &Serve, store: &Store, clock: &Clock, below: &Tasks) -> Result<()> {
+/// Creates the initial platform, if the settings name one.
+fn create_initial_platform(settings: &Serve, store: &Store, clock: &Clock, background: &Tasks) -> Result<()> {
     if let Some(spec) = settings.initial_platform() {
         let initial = InitialPlatform::new(spec)?;
-        below.spawn("initial platform", initial.make(store.clone(), clock.clone()));
+        background.spawn("initial platform", initial.create(store.clone(), clock.clone()));
     }
     Ok(())
 }
@@ -323,16 +324,16 @@ fn make_initial(settings: &Serve, store: &Store, clock: &Clock, below: &Tasks) -
 fn directories(
     settings: &Serve,
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
     issuer: Option<Arc<dyn CertificateIssuer>>,
-) -> Directories {
+) -> StrategyDependencies {
     let controller = settings.certificates.controller();
     let issuer =
         issuer.or_else(|| controller.map(|controller| Arc::new(controller) as Arc<dyn CertificateIssuer>));
-    Directories {
+    StrategyDependencies {
         clusters,
-        levels,
+        allocations,
         roles,
         finalizers: TenantFinalizers::new(settings.tenant_finalizers.iter().cloned()),
         forbidden: settings.forbidden(),
@@ -353,13 +354,13 @@ fn server_settings(settings: &Serve) -> ServerSettings {
     server
 }
 
-/// Traces are sent until after the requests, so their task is one of `below`.
-fn tracer(settings: &Serve, below: &Tasks, metrics: &Metrics) -> Result<Tracer> {
+/// Traces are sent until after the last request, so their task is a background task.
+fn tracer(settings: &Serve, background: &Tasks, metrics: &Metrics) -> Result<Tracer> {
     let Some(endpoint) = settings.traces.otlp_endpoint.clone() else { return Ok(Tracer::default()) };
     let ratio = settings.traces.otlp_sampling_ratio;
     let (service, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
     let settings = trace::TraceSettings { endpoint, ratio, service, version };
-    Tracer::start(&settings, below, metrics).context("--otlp-endpoint")
+    Tracer::start(&settings, background, metrics).context("--otlp-endpoint")
 }
 
 fn issuers(settings: &Jwt) -> IssuerSettings {

@@ -1,12 +1,12 @@
-//! What differs by kind.
+//! One strategy per kind: what differs between the kinds when an object is written.
 
-/// Projects: a tree of budgets.
+/// Projects: a tree of quota budgets.
 pub mod project;
-/// Namespaces: what is carved out of them.
+/// Namespaces: each takes its quota from its project.
 pub mod namespace;
 /// Emigrations of namespaces to other projects.
 pub mod nsemigration;
-/// Image namespaces and chart groups: a project's places in the registry.
+/// Image namespaces and chart groups: a project's prefixes in the registry.
 pub mod registry;
 
 /// Credentials: names and passwords for the registry.
@@ -14,21 +14,21 @@ pub mod registry_credential;
 
 /// Platforms: the administrators of the tenants.
 pub mod platform;
-/// Config maps: texts and bytes under names.
+/// Config maps.
 pub mod config_map;
-/// What operators do by subresources.
+/// Subresources of operators: lock, unlock, abandon.
 pub mod operator_act;
 /// Tenants: ceilings of the root projects.
 pub mod tenant;
-/// What a tenant says of its projects.
-mod tenant_terms;
-/// Limits how many people a tenant's objects may list.
-mod listed;
-/// Where the service accounts live that they list.
-mod listed_accounts;
-/// Member clusters: what there is to give.
+/// What a tenant's spec prescribes to its projects.
+mod tenant_policy;
+/// The limit on the number of people that a tenant's objects list.
+mod people_limit;
+/// Warnings about listed service accounts.
+mod service_accounts;
+/// Member clusters: the capacity that is granted to tenants.
 pub mod member_cluster;
-/// Templates: what namespaces are given beside their quota.
+/// Templates: the objects that namespaces get beside their quota.
 pub mod namespace_template;
 
 pub use config_map::ConfigMapStrategy;
@@ -43,7 +43,7 @@ pub use tenant::TenantStrategy;
 
 use crate::clusters::Clusters;
 use crate::finalizers::FINALIZERS;
-use crate::numbers::PROJECT;
+use crate::kind_ids::PROJECT;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::View;
@@ -60,11 +60,11 @@ use std::collections::BTreeMap;
 use store::{Key, Sight, Visibility};
 
 const TENANT: &[&str] = &["spec", "tenantID"];
-/// Set to 0 on create: compared with metadata.generation it shows that no controller has looked yet.
-const OBSERVED: &[&str] = &["status", "observedGeneration"];
+/// It is 0 on create. Compared with `metadata.generation`, that shows that no controller has reconciled the object yet.
+const OBSERVED_GENERATION: &[&str] = &["status", "observedGeneration"];
 
-/// Objects of a caller of one tenant are that tenant's. For a caller of several, the project decides. An object that is
-/// there stays its tenant's, also if an update does not name the tenant.
+/// Sets the tenant of an object: that of a caller who has one tenant. For a caller of several tenants the project
+/// decides. An existing object keeps its tenant, also if an update does not name it.
 pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Object) {
     match (cx.tenant(), old) {
         (Some(tenant), _) => object.set(TENANT, json!(tenant)),
@@ -76,8 +76,8 @@ pub fn set_tenant(cx: &WriteContext<'_>, old: Option<&Object>, object: &mut Obje
     }
 }
 
-/// An object that is made without naming a tenant belongs to the tenant of its project.
-pub fn take_tenant<'a>(
+/// Gives an object that names no tenant the tenant of its project. `None` if the object names one.
+pub fn inherit_tenant<'a>(
     view: View<'a>,
     project: Option<Key>,
     object: &'a mut Object,
@@ -92,12 +92,12 @@ pub fn take_tenant<'a>(
     }))
 }
 
-/// The key of the project of a name; `None` for the empty name.
+/// The key of the project with this name; `None` for the empty name.
 pub fn project_key(name: &str) -> Option<Key> {
     (!name.is_empty()).then(|| Key::new(PROJECT, "", name))
 }
 
-/// Keeps the finalizers that were given and adds ours.
+/// Adds our finalizer to those that the client has set.
 fn add_finalizer(object: &mut Object, token: &str) {
     let mut tokens: Vec<&str> = object.strings(FINALIZERS).collect();
     if !tokens.contains(&token) {
@@ -107,8 +107,8 @@ fn add_finalizer(object: &mut Object, token: &str) {
     object.set(FINALIZERS, tokens);
 }
 
-/// Only operators write this. A caller with a tenant may not, even if a role in Kubernetes names all resources.
-fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> Result<(), Status> {
+/// Refuses callers other than operators, even if a role in Kubernetes gives them all resources.
+fn check_operator(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> Result<(), Status> {
     if cx.sees_everything() {
         return Ok(());
     }
@@ -116,7 +116,7 @@ fn by_operators(cx: &WriteContext<'_>, object: &Object, gr: &GroupResource) -> R
     Err(Status::forbidden(gr, object.name(), &why))
 }
 
-/// Whether the object that is meant is still there: `wanted` is its uid, or empty for any of the name.
+/// Checks the precondition on the uid. An empty `wanted` is no precondition.
 fn check_uid(live: &Object, wanted: &str, gr: &GroupResource) -> Result<(), Status> {
     let uid = live.uid();
     if wanted.is_empty() || wanted == uid {
@@ -126,7 +126,7 @@ fn check_uid(live: &Object, wanted: &str, gr: &GroupResource) -> Result<(), Stat
     Err(Status::conflict(gr, live.name(), &why))
 }
 
-/// Annotations that grant something are an operator's.
+/// Refuses changes of the annotations that only operators may set, because they grant something.
 fn check_annotations(
     cx: &WriteContext<'_>,
     old: Option<&Object>,
@@ -145,7 +145,7 @@ fn check_annotations(
     }
 }
 
-/// What is wrong with a cluster that the tenant may not use. Who sees everything is told that it is there.
+/// The error of a cluster that the tenant may not use. Only operators learn from it that the cluster exists.
 fn check_cluster(
     cx: &WriteContext<'_>,
     clusters: &Clusters,
@@ -157,20 +157,20 @@ fn check_cluster(
         return None;
     }
     let mut error = FieldError::not_found(path, &json!(name));
-    if cx.sees_everything() && clusters.knows(name) {
+    if cx.sees_everything() && clusters.allows_operators(name) {
         let why = format!("for tenant {tenant:?}: spec.tenants of the membercluster does not list it");
         error.message = [error.message, why].join(" ");
     }
     Some(error)
 }
 
-/// Whether a write through `finalize` takes this token away.
-fn drops_finalizer(old: &Object, object: &Object, token: &str) -> bool {
+/// Whether a write removes this finalizer.
+fn removes_finalizer(old: &Object, object: &Object, token: &str) -> bool {
     old.strings(FINALIZERS).any(|held| held == token) && !object.strings(FINALIZERS).any(|held| held == token)
 }
 
-/// The answer to another DELETE of an object that somebody still cleans up.
-fn waiting(object: &Object, kind: &str) -> Option<String> {
+/// The answer to another DELETE of an object that still has finalizers.
+fn deletion_pending_message(object: &Object, kind: &str) -> Option<String> {
     object.strings(FINALIZERS).next()?;
     Some(format!(
         "The system is ensuring all content is removed from this {kind}.  Upon completion, this {kind} will \
@@ -178,7 +178,7 @@ fn waiting(object: &Object, kind: &str) -> Option<String> {
     ))
 }
 
-/// Why what the object stands for is given up, where somebody says it.
+/// The reason that an operator has given for abandoning what the object stands for.
 fn abandon_reason(object: &Object) -> Option<&str> {
     object.annotation(names::ABANDON_ANNOTATION).filter(|reason| !reason.is_empty())
 }
@@ -188,52 +188,52 @@ fn begin_deletion(cx: &WriteContext<'_>, object: &mut Object) {
     object.set(&["status", "lastTransitionTime"], json!(cx.now));
 }
 
-/// A stored or checked object that does not read as its own kind: a defect, never the client's.
+/// The error of a stored or validated object that does not decode as its kind: a bug, never the client's mistake.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
-fn unreadable(error: serde_json::Error) -> Status {
+fn internal_decode_error(error: serde_json::Error) -> Status {
     tracing::error!(%error, "an object does not read as its kind");
     Status::internal("the object cannot be read")
 }
 
-/// The error of a part of an object that does not read as its kind's: what no rule can look at is refused.
-fn cannot_be_read(object: &Object, part: &str, error: &serde_json::Error) -> FieldErrors {
+/// The error of a part of an object that does not decode as its kind. It is refused, because no rule can check it.
+fn decode_field_error(object: &Object, part: &str, error: &serde_json::Error) -> FieldErrors {
     let value = object.get(&[part]).cloned().unwrap_or_default();
     vec![FieldError::invalid(&Path::new(part), &value, &error.to_string())]
 }
 
-/// The same, unless the rules for its texts have told it better.
-fn or_cannot_be_read(
-    told: FieldErrors,
+/// The given errors, which are more precise, or else that of a part that does not decode.
+fn or_decode_field_error(
+    errors: FieldErrors,
     object: &Object,
     part: &str,
     error: &serde_json::Error,
 ) -> FieldErrors {
-    if told.is_empty() { cannot_be_read(object, part, error) } else { told }
+    if errors.is_empty() { decode_field_error(object, part, error) } else { errors }
 }
 
-/// A part of an object before and after a write.
+/// Decodes a part of an object before and after a write.
 fn read_both<T>(
     old: &Object,
     object: &Object,
     part: &str,
     read: fn(&Object) -> Result<T, serde_json::Error>,
 ) -> Result<(T, T), FieldErrors> {
-    let read = |object: &Object| read(object).map_err(|error| cannot_be_read(object, part, &error));
+    let read = |object: &Object| read(object).map_err(|error| decode_field_error(object, part, &error));
     Ok((read(old)?, read(object)?))
 }
 
-/// Whether a write of what is being deleted leaves its spec as it is. An earlier release may have stored a spec that does
-/// not read; whoever has a finalizer at it has to get it off.
-fn only_lets_go(old: &Object, object: &Object) -> bool {
+/// Whether a write leaves the spec of an object that is being deleted as it is. An earlier release may have stored a
+/// spec that does not decode; the owners of finalizers must still be able to remove them.
+fn keeps_spec_while_deleting(old: &Object, object: &Object) -> bool {
     old.is_deleting() && object.get(&["spec"]) == old.get(&["spec"])
 }
 
-fn amounts_value(list: &ResourceList) -> Value {
+fn resource_list_json(list: &ResourceList) -> Value {
     Value::Object(list.iter().map(|(key, amount)| (key.clone(), json!(amount.to_string()))).collect())
 }
 
-/// `pods: 3/10, requests.cpu: 500m/4`, in the order of the second list's keys; `-` for nothing to show.
-pub(crate) fn shares(part: &ResourceList, whole: &ResourceList) -> String {
+/// `pods: 3/10, requests.cpu: 500m/4`, in the order of the second list's keys; `-` if it is empty.
+pub(crate) fn format_usage(part: &ResourceList, whole: &ResourceList) -> String {
     let shares: Vec<String> = whole
         .iter()
         .map(|(key, hard)| format!("{key}: {}/{hard}", part.get(key).copied().unwrap_or(Quantity::ZERO)))
@@ -241,42 +241,42 @@ pub(crate) fn shares(part: &ResourceList, whole: &ResourceList) -> String {
     if shares.is_empty() { "-".to_owned() } else { shares.join(", ") }
 }
 
-/// `c1: pods: 3/10; c2: …`; the cluster is named where `is_named` says so of their number.
-fn shares_by_cluster(
+/// `c1: pods: 3/10; c2: …`. `is_named` gets the number of clusters and says whether each is named.
+fn format_usage_by_cluster(
     whole: &BTreeMap<String, HardQuantity>,
     part: &BTreeMap<String, UsedQuantity>,
     is_named: impl Fn(usize) -> bool,
 ) -> String {
     let none = ResourceList::new();
     let of = |(cluster, quota): (&String, &HardQuantity)| {
-        let shares = shares(part.get(cluster).map_or(&none, |used| &used.used), &quota.hard);
+        let shares = format_usage(part.get(cluster).map_or(&none, |used| &used.used), &quota.hard);
         if is_named(whole.len()) { format!("{cluster}: {shares}") } else { shares }
     };
     let shown: Vec<String> = whole.iter().map(of).collect();
     if shown.is_empty() { "-".to_owned() } else { shown.join("; ") }
 }
 
-fn ready(conditions: &[business_types::Condition]) -> &str {
+fn ready_status(conditions: &[business_types::Condition]) -> &str {
     business_types::condition::find(conditions, business_types::condition::READY)
         .map_or("Unknown", |c| &c.status)
 }
 
-pub(crate) fn dash(text: &str) -> Value {
+pub(crate) fn text_or_dash(text: &str) -> Value {
     json!(if text.is_empty() { "-" } else { text })
 }
 
-/// Whether the caller rules a tenant, as far as this request goes.
-fn rules(cx: &WriteContext<'_>, tenant: &str) -> bool {
+/// Whether the caller administers a tenant, by the visibility of this request.
+fn is_tenant_administrator(cx: &WriteContext<'_>, tenant: &str) -> bool {
     cx.visibility.of_tenant(tenant) == Some(&Sight::Whole)
 }
 
-/// The tenants that the caller rules.
-fn ruled_tenants<'a>(cx: &WriteContext<'a>) -> impl Iterator<Item = &'a str> {
+/// The tenants that the caller administers.
+fn administered_tenants<'a>(cx: &WriteContext<'a>) -> impl Iterator<Item = &'a str> {
     let sights = if let Visibility::Tenants(sights) = cx.visibility { &**sights } else { &[] };
     sights.iter().filter(|sight| sight.sight == Sight::Whole).map(|sight| &*sight.tenant)
 }
 
-/// 403 to a caller without a role in a project that the write also concerns.
+/// Refuses (403) a caller who lacks a role in another project that the write concerns.
 fn check_role(
     cx: &WriteContext<'_>,
     roles: &Roles,
@@ -287,7 +287,7 @@ fn check_role(
     if roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= least) {
         return Ok(());
     }
-    Err(refused(&format!("this needs the role {} in project {project:?}", least.word())))
+    Err(refused(&format!("this needs the role {} in project {project:?}", least.label())))
 }
 
 #[cfg(test)]

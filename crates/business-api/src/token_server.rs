@@ -1,31 +1,31 @@
-//! Who may do what in the OCI registry. The registry itself asks nobody: it takes tokens that are signed here and live
-//! for a minute.
+//! The token server of the OCI registry: it decides who may do what there. The registry itself asks nobody. It accepts
+//! tokens that are signed here and are valid for a minute.
 //!
 //! ```text
-//! page ─▶ scope ─▶ prefixes ─▶ grant ─▶ keys
-//!  who     what     whose       may he   signed
+//! route ─▶ scope ─▶ prefix index ─▶ grant ─▶ keys
+//!  who      what     which object    rights   signature
 //! ```
 
-/// What a client asks for.
+/// The scopes that a client requests.
 pub mod scope;
-/// Which object has which prefix of repositories.
-pub mod prefixes;
-/// What is granted of what is asked for.
+/// Finds the object that owns a prefix of repositories.
+pub mod prefix_index;
+/// What a role may do with a repository.
 pub mod grant;
-/// Names and passwords of the platform's own parts.
+/// Names and passwords of the controller and the registry.
 pub mod accounts;
 /// The keys that tokens are signed with.
 pub mod keys;
-/// Names and passwords.
+/// Names and passwords of people, robots and pods.
 pub mod credentials;
 /// Records when a credential was last used.
-pub mod uses;
-/// What the registry tells of changes.
-pub mod heard;
+pub mod last_used;
+/// Marks at objects whose content in the registry has changed.
+pub mod change_marks;
 
 use subtle::ConstantTimeEq as _;
 
-/// Whether two secrets are the same, in the same time whatever differs.
+/// Compares two secrets in constant time.
 fn is_same(left: &[u8], right: &[u8]) -> bool {
     left.ct_eq(right).into()
 }

@@ -1,23 +1,21 @@
-//! Namespaces of member clusters that nobody manages: `discover` lists them in a file, `adopt` takes all of the file or nothing.
-//! What is adopted goes on as it is; the running controller takes it over, by consent of the operator who adopts.
+//! Adoption of namespaces that exist in member clusters: `discover` writes those that nobody manages to a file, and
+//! `adopt` takes all namespaces of the file, or none. What runs in them goes on; the controller takes them over with
+//! the consent of the operator who adopts them.
 
-/// The file: one line a namespace.
+/// The mapping file: one line for each namespace.
 pub mod mapping;
-/// Writes the file.
+/// Finds namespaces, for the mapping file.
 pub mod discover;
-/// Takes it.
+/// Creates the objects of a mapping file.
 pub mod adopt;
-/// What both commands say.
+/// The output of both commands.
 pub mod report;
 
-use crate::config::{self, MembersConfig};
+use crate::config::MembersConfig;
 use crate::dial::Dialer;
-use crate::directory::DirectorySource;
-use crate::directory::kubeconfig::KubeconfigSource;
-use crate::directory::platform::PlatformSource;
-use crate::directory::secrets::SecretSource;
+use crate::directory::{DirectorySource, open_source};
 use crate::error::Error;
-use crate::member::pages::Pages;
+use crate::member::pages::PagedList;
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::Api;
@@ -26,22 +24,20 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Where the member clusters are listed.
-pub async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
-    Ok(match (&members.members_kubeconfig, &members.platform_kubeconfig) {
-        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
-        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), &members.members_namespace)),
-    })
+/// The source of member clusters.
+async fn source(members: &MembersConfig, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
+    let (kubeconfig, platform) =
+        (members.members_kubeconfig.as_deref(), members.platform_kubeconfig.as_deref());
+    open_source(kubeconfig, platform, &members.members_namespace, client).await
 }
 
 /// A client of one of the member clusters.
-async fn member(source: &dyn DirectorySource, cluster: &str) -> Result<Client, Error> {
+async fn member_client(source: &dyn DirectorySource, cluster: &str) -> Result<Client, Error> {
     let listing = source.load().await?;
     if let Some(why) = listing.unusable.get(cluster) {
         return Err(Error::Config(format!("cluster {cluster} has no usable kubeconfig: {why}")));
@@ -51,20 +47,20 @@ async fn member(source: &dyn DirectorySource, cluster: &str) -> Result<Client, E
     Dialer::default().client(listed.config)
 }
 
-/// Hands over every object of a kind in a cluster.
-async fn each<K>(client: &Client, mut take: impl FnMut(K)) -> Result<(), Error>
+/// Calls `take` with every object of a kind in a cluster.
+async fn for_each_object<K>(client: &Client, mut take: impl FnMut(K)) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
 {
     let api: Api<K> = Api::all(client.clone());
-    let mut pages = Pages::of(PAGE);
+    let mut pages = PagedList::of(PAGE);
     loop {
         let params = pages.params();
         let read = pages.read(DEADLINE, api.list(&params)).await;
         let Some(page) = read.map_err(Error::Member)? else { continue };
         let objects = page.items.len();
         page.items.into_iter().for_each(&mut take);
-        if !pages.go_on(objects, page.metadata.continue_) {
+        if !pages.advance(objects, page.metadata.continue_) {
             return Ok(());
         }
     }
@@ -84,7 +80,7 @@ mod tests {
             server.put(&format!("/api/v1/namespaces/theirs/resourcequotas/x{number}"), &bulky());
         }
         let mut count = 0;
-        each(&server.client(), |_: ResourceQuota| count += 1).await.unwrap();
+        for_each_object(&server.client(), |_: ResourceQuota| count += 1).await.unwrap();
         assert_eq!(count, 100);
     }
 }

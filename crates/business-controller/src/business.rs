@@ -1,12 +1,12 @@
 //! Calls to the API of our kinds, through kube-apiserver.
 
-/// What is issued to pull by.
+/// Passwords for pulling images.
 pub mod password;
 
-use crate::error::{self, CallFailure, if_there};
-use crate::inventory::Roll;
+use crate::acquisition::GenerationSnapshot;
+use crate::error::{self, CallFailure, not_found_as_none};
+use crate::field_managers::FIELD_MANAGER;
 use crate::kinds::{Kind, ObjectKey as _, View, revision};
-use crate::managers::FIELD_MANAGER;
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use business_types::{PullCredentialRequest, names};
@@ -22,9 +22,9 @@ use std::time::Duration;
 
 /// A call that takes longer has failed.
 const CALL_DEADLINE: Duration = Duration::from_secs(20);
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// Our kinds, as the controller uses them.
+/// A client of our kinds.
 #[derive(Clone)]
 pub struct Business {
     client: Client,
@@ -46,24 +46,24 @@ impl Business {
         Self { client }
     }
 
-    /// The objects of a kind, wherever they lie.
-    pub fn everywhere<K: Kind>(&self) -> Api<DynamicObject> {
+    /// The API of a kind, across all projects.
+    pub fn api_all<K: Kind>(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &K::resource())
     }
 
-    fn at<K: Kind>(&self, key: &K::Key) -> Api<DynamicObject> {
+    fn api_of<K: Kind>(&self, key: &K::Key) -> Api<DynamicObject> {
         key.api(self.client.clone(), &K::resource())
     }
 
-    /// An object as it is now, not as it was last seen.
+    /// Reads an object from the API, not from the cache.
     pub async fn get<K: Kind>(&self, key: &K::Key) -> Result<Option<View<K>>, CallFailure> {
-        let api = self.at::<K>(key);
-        if_there(bounded(api.get(key.name())).await)?.map(decode).transpose()
+        let api = self.api_of::<K>(key);
+        not_found_as_none(bounded(api.get(key.name())).await)?.map(decode).transpose()
     }
 
-    /// Hands over every object of a kind at one revision, which is returned.
-    pub async fn each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
-        let api = self.everywhere::<K>();
+    /// Calls `take` with every object of a kind at one revision, which is returned.
+    pub async fn for_each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
+        let api = self.api_all::<K>();
         let mut params = ListParams::default().limit(PAGE);
         let mut at = 0;
         loop {
@@ -81,10 +81,14 @@ impl Business {
         }
     }
 
-    /// All objects of a kind that a field selector takes, at one revision. The empty one takes all.
-    pub async fn roll<K: Kind>(&self, selector: &str) -> Result<Roll, CallFailure> {
-        let api = self.everywhere::<K>();
-        let mut roll = Roll::default();
+    /// The generations of all objects of a kind that match a field selector, at one revision. An empty selector matches
+    /// all.
+    pub async fn generation_snapshot<K: Kind>(
+        &self,
+        selector: &str,
+    ) -> Result<GenerationSnapshot, CallFailure> {
+        let api = self.api_all::<K>();
+        let mut snapshot = GenerationSnapshot::default();
         let mut params = ListParams::default().fields(selector).limit(PAGE);
         if selector.is_empty() {
             params.field_selector = None;
@@ -92,83 +96,91 @@ impl Business {
         loop {
             let page = bounded(api.list_metadata(&params)).await?;
             if params.continue_token.is_none() {
-                roll.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
+                snapshot.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
             }
             let of = |metadata: ObjectMeta| Some((metadata.uid?, metadata.generation.unwrap_or_default()));
-            roll.generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
+            snapshot.generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(roll),
+                None => return Ok(snapshot),
             }
         }
     }
 
-    /// Some objects that lie in a project, as they are now.
-    pub async fn some_in<K: Kind>(&self, project: &str, limit: u32) -> Result<Vec<View<K>>, CallFailure> {
+    /// Lists at most `limit` objects of a project.
+    pub async fn list_in_project<K: Kind>(
+        &self,
+        project: &str,
+        limit: u32,
+    ) -> Result<Vec<View<K>>, CallFailure> {
         let api = Api::namespaced_with(self.client.clone(), project, &K::resource());
-        some(api, ListParams::default().limit(limit)).await
+        list_limited(api, ListParams::default().limit(limit)).await
     }
 
-    /// Some objects that a field selector takes, as they are now.
-    pub async fn some_where<K: Kind>(&self, selector: &str, limit: u32) -> Result<Vec<View<K>>, CallFailure> {
-        some(self.everywhere::<K>(), ListParams::default().fields(selector).limit(limit)).await
+    /// Lists at most `limit` objects that match a field selector.
+    pub async fn list_by_field<K: Kind>(
+        &self,
+        selector: &str,
+        limit: u32,
+    ) -> Result<Vec<View<K>>, CallFailure> {
+        list_limited(self.api_all::<K>(), ListParams::default().fields(selector).limit(limit)).await
     }
 
-    /// Makes an object that lies in nothing, or in what its key says.
+    /// Creates an object with this key.
     pub async fn create<K: Kind>(&self, key: &K::Key, body: Value) -> Result<View<K>, CallFailure> {
         let mut body = body;
         if let Value::Object(fields) = &mut body {
             fields.insert("apiVersion".to_owned(), json!(names::API_VERSION));
             fields.insert("kind".to_owned(), json!(K::KIND));
         }
-        let unfit = |error: serde_json::Error| CallFailure::Unavailable(error.to_string());
-        let mut object: DynamicObject = serde_json::from_value(body).map_err(unfit)?;
+        let undecodable = |error: serde_json::Error| CallFailure::Unavailable(error.to_string());
+        let mut object: DynamicObject = serde_json::from_value(body).map_err(undecodable)?;
         object.metadata.name = Some(key.name().to_owned());
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        decode(bounded(self.at::<K>(key).create(&params, &object)).await?)
+        decode(bounded(self.api_of::<K>(key).create(&params, &object)).await?)
     }
 
-    /// Merges something, an object in JSON, into exactly the version that was read.
-    pub async fn edit<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
+    /// Sends a merge patch, a JSON object, for exactly the version that was read.
+    pub async fn merge_patch<K: Kind>(&self, object: &View<K>, patch: Value) -> Result<View<K>, CallFailure> {
         let mut body = patch;
         let version = [("resourceVersion", &object.resource_version), ("uid", &object.uid)];
         let fields = body.as_object_mut().map(|body| body.entry("metadata").or_insert_with(|| json!({})));
         if let Some(metadata) = fields.and_then(Value::as_object_mut) {
             metadata.extend(version.map(|(field, value)| (field.to_owned(), json!(value))));
         }
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         decode(bounded(api.patch(object.key.name(), &params(), &Patch::Merge(body))).await?)
     }
 
-    /// Changes the status of exactly the version that was read.
+    /// Patches the status of exactly the version that was read.
     pub async fn patch_status<K: Kind>(
         &self,
         object: &View<K>,
         status: Value,
     ) -> Result<View<K>, CallFailure> {
         let body = with_preconditions(object, "status", status);
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         let params = params();
         decode(bounded(api.patch_status(object.key.name(), &params, &Patch::Merge(body))).await?)
     }
 
-    /// Writes what was derived from the nodes of a member cluster.
+    /// Writes the capacity that was derived from the nodes of a member cluster.
     pub async fn patch_capacity(
         &self,
         object: &MemberClusterView,
         capacity: Value,
     ) -> Result<MemberClusterView, CallFailure> {
         let body = with_preconditions(object, "status", json!({ "capacity": capacity }));
-        let api = self.at::<BusinessMemberCluster>(&object.key);
+        let api = self.api_of::<BusinessMemberCluster>(&object.key);
         let (params, patch) = (params(), Patch::Merge(body));
         decode(bounded(api.patch_subresource("capacity", object.key.name(), &params, &patch)).await?)
     }
 
-    /// Takes our token out of `spec.finalizers` of exactly the version that was read. The object goes with its
+    /// Removes our token from `spec.finalizers` of exactly the version that was read. The object is deleted with its
     /// last token.
     pub async fn finalize<K: Kind>(&self, object: &View<K>, left: &[String]) -> Result<(), CallFailure> {
         let body = with_preconditions(object, "spec", json!({ "finalizers": left }));
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         let params = params();
         let patch = Patch::Merge(body);
         let call = api.patch_subresource("finalize", object.key.name(), &params, &patch);
@@ -178,26 +190,26 @@ impl Business {
         }
     }
 
-    /// Has something done to an object by a subresource, or only asks whether that would be done.
-    pub async fn act<K: Kind>(
+    /// Posts to a subresource of an object, or only validates the call with `dry_run`.
+    pub async fn call_subresource<K: Kind>(
         &self,
         key: &K::Key,
         subresource: &str,
         body: &impl Serialize,
-        rehearse: bool,
+        dry_run: bool,
     ) -> Result<(), CallFailure> {
-        let api = self.at::<K>(key);
-        let params = PostParams { dry_run: rehearse, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        let api = self.api_of::<K>(key);
+        let params = PostParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()) };
         bounded(api.create_subresource::<_, Value>(subresource, key.name(), &params, body)).await.map(drop)
     }
 
-    /// Has a password issued by which the pods of a namespace pull from the registry. It is told in the answer alone.
+    /// Requests a password by which the pods of a namespace pull from the registry. Only the answer contains it.
     pub async fn issue_pull_password(
         &self,
         object: &NamespaceView,
         request: &PullCredentialRequest,
     ) -> Result<IssuedPassword, CallFailure> {
-        let api = self.at::<BusinessNamespace>(&object.key);
+        let api = self.api_of::<BusinessNamespace>(&object.key);
         let params = PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) };
         let call =
             api.create_subresource::<_, Issued>(names::PULL_CREDENTIAL, object.key.name(), &params, request);
@@ -211,7 +223,7 @@ impl Business {
             preconditions: Some(Preconditions { uid: Some(object.uid.clone()), resource_version: None }),
             ..DeleteParams::default()
         };
-        let api = self.at::<K>(&object.key);
+        let api = self.api_of::<K>(&object.key);
         match bounded(api.delete(object.key.name(), &params)).await {
             // A conflict is an object that is being deleted already, or another one of the same name.
             Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => Ok(()),
@@ -220,7 +232,10 @@ impl Business {
     }
 }
 
-async fn some<K: Kind>(api: Api<DynamicObject>, params: ListParams) -> Result<Vec<View<K>>, CallFailure> {
+async fn list_limited<K: Kind>(
+    api: Api<DynamicObject>,
+    params: ListParams,
+) -> Result<Vec<View<K>>, CallFailure> {
     bounded(api.list(&params)).await?.items.into_iter().map(decode).collect()
 }
 

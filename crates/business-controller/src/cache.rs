@@ -1,16 +1,16 @@
-//! The objects of one kind as last seen.
+//! The watch cache of the objects of one kind.
 
-use crate::inventory::{Inventory, Roll, ViewAge};
-use crate::kinds::{Heard, Kind, View, ViewChange, ViewIndex as _, revision};
+use crate::acquisition::{AcquisitionSnapshot, CacheProgress, GenerationSnapshot};
+use crate::kinds::{ChangeSource, Kind, View, ViewChange, ViewIndex as _, revision};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::SetOnce;
 
-/// The objects of one kind, newest version only.
+/// The objects of one kind, each in its newest version.
 #[derive(Debug)]
 pub struct Cache<K: Kind> {
     held: RwLock<CachedViews<K>>,
-    /// Everything was listed at least once.
+    /// Set when the first list has ended.
     synced: SetOnce<()>,
     pub memory: K::Memory,
 }
@@ -19,12 +19,12 @@ pub struct Cache<K: Kind> {
 struct CachedViews<K: Kind> {
     objects: Views<K>,
     index: K::Index,
-    /// Highest revision that the watch has delivered.
+    /// The highest resourceVersion that the watch has delivered.
     delivered: u64,
-    age: ViewAge,
-    /// What there was in our tenure, where the kind is looked after as a whole.
-    inventory: Option<Inventory>,
-    /// Seen since a list has begun.
+    progress: CacheProgress,
+    /// The objects when the share of the fleet was acquired; for kinds that belong to the fleet.
+    acquisition: Option<AcquisitionSnapshot>,
+    /// The keys that the current list has shown so far.
     listed: Option<HashSet<K::Key>>,
 }
 
@@ -37,8 +37,8 @@ impl<K: Kind> Default for Cache<K> {
             objects: BTreeMap::new(),
             index: K::Index::default(),
             delivered: 0,
-            age: ViewAge::default(),
-            inventory: None,
+            progress: CacheProgress::default(),
+            acquisition: None,
             listed: None,
         };
         Self { held: RwLock::new(held), synced: SetOnce::new(), memory: K::Memory::default() }
@@ -46,12 +46,12 @@ impl<K: Kind> Default for Cache<K> {
 }
 
 impl<K: Kind> Cache<K> {
-    /// Whether everything was listed at least once.
+    /// Whether the first list has ended.
     pub fn is_synced(&self) -> bool {
         self.synced.initialized()
     }
 
-    /// Waits until everything was listed.
+    /// Waits for the end of the first list.
     pub async fn synced(&self) {
         self.synced.wait().await;
     }
@@ -64,54 +64,57 @@ impl<K: Kind> Cache<K> {
         self.read().objects.values().cloned().collect()
     }
 
-    /// For the look-ups of a kind.
-    pub fn look<R>(&self, at: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
+    /// Reads the objects with the index of the kind.
+    pub fn with_index<R>(&self, read: impl FnOnce(&Views<K>, &K::Index) -> R) -> R {
         let held = self.read();
-        at(&held.objects, &held.index)
+        read(&held.objects, &held.index)
     }
 
-    /// How much it has heard.
-    pub fn age(&self) -> ViewAge {
-        self.read().age
+    /// How far the cache has followed the API server.
+    pub fn progress(&self) -> CacheProgress {
+        self.read().progress
     }
 
-    /// These were the objects at a moment of our tenure.
-    pub fn take_over(&self, roll: Roll) {
+    /// Sets the objects that existed when the share was acquired.
+    pub fn set_acquisition_snapshot(&self, snapshot: GenerationSnapshot) {
         let mut held = self.write();
-        held.inventory = Some(Inventory::new(roll, held.age));
+        held.acquisition = Some(AcquisitionSnapshot::new(snapshot, held.progress));
     }
 
-    /// Whether the object with this key was not changed, and has not gone, before our tenure has begun.
-    pub fn may_decide_from(&self, key: &K::Key) -> bool {
+    /// Whether the cached object is at least as new as the snapshot of the share's acquisition. Otherwise a former
+    /// holder has changed or finished it, and it must not be reconciled.
+    pub fn is_up_to_date(&self, key: &K::Key) -> bool {
         let held = self.read();
-        let (Some(inventory), Some(object)) = (&held.inventory, held.objects.get(key)) else { return true };
-        inventory.has_no_newer::<K>(object, held.age)
+        let (Some(acquisition), Some(object)) = (&held.acquisition, held.objects.get(key)) else {
+            return true;
+        };
+        acquisition.is_up_to_date::<K>(object, held.progress)
     }
 
-    /// Whether an object is held that the roll does not have, or has newer.
-    pub fn is_behind(&self, roll: &Roll) -> bool {
+    /// Whether a cached object is missing from the snapshot, or older than there.
+    pub fn is_behind(&self, snapshot: &GenerationSnapshot) -> bool {
         let is_older = |view: &Arc<View<K>>| {
-            let newest = roll.generations.get(&view.uid);
-            revision(&view.resource_version) <= roll.revision
+            let newest = snapshot.generations.get(&view.uid);
+            revision(&view.resource_version) <= snapshot.revision
                 && newest.is_none_or(|newest| view.generation < *newest)
         };
         self.read().objects.values().any(is_older)
     }
 
-    pub fn list_begins(&self) {
+    pub fn begin_list(&self) {
         let mut held = self.write();
-        held.age.lists += 1;
+        held.progress.lists_begun += 1;
         held.listed = Some(HashSet::new());
     }
 
-    /// An object was listed or changed. `None` if nothing is new.
-    pub fn seen(&self, object: View<K>, heard: Heard) -> Option<ViewChange<K>> {
+    /// Stores an object that was listed, changed or written by us. `None` if it is not newer than the cached one.
+    pub fn upsert(&self, object: View<K>, source: ChangeSource) -> Option<ViewChange<K>> {
         let incoming = revision(&object.resource_version);
         let mut held = self.write();
-        if heard != Heard::FromOwnWrite {
+        if source != ChangeSource::OwnWrite {
             held.delivered = held.delivered.max(incoming);
-            if heard == Heard::ByEvent {
-                held.age.followed = held.age.followed.max(incoming);
+            if source == ChangeSource::WatchEvent {
+                held.progress.last_event = held.progress.last_event.max(incoming);
             }
             if let Some(listed) = &mut held.listed {
                 listed.insert(object.key.clone());
@@ -122,40 +125,42 @@ impl<K: Kind> Cache<K> {
         let old = held.objects.get(&object.key).cloned();
         let is_old = |old: &View<K>| {
             let held = revision(&old.resource_version);
-            // A list counts as it is: after commits were lost, an object is what it was before, and no event may ever come.
-            old.uid == object.uid && if heard == Heard::InList { held == incoming } else { held >= incoming }
+            // A list replaces what is cached, whatever the resourceVersions: after a restore of the database an object
+            // may be back at an older state, and no event would follow.
+            old.uid == object.uid
+                && if source == ChangeSource::List { held == incoming } else { held >= incoming }
         };
         if old.as_deref().is_some_and(is_old) {
             return None;
         }
         let new = Arc::new(object);
         held.objects.insert(new.key.clone(), Arc::clone(&new));
-        Some(held.index(ViewChange { old, new: Some(new), heard }))
+        Some(held.index(ViewChange { old, new: Some(new), source }))
     }
 
-    pub fn gone(&self, object: &View<K>) -> Option<ViewChange<K>> {
+    pub fn remove(&self, object: &View<K>) -> Option<ViewChange<K>> {
         let mut held = self.write();
         let ended = revision(&object.resource_version);
         held.delivered = held.delivered.max(ended);
-        held.age.followed = held.age.followed.max(ended);
+        held.progress.last_event = held.progress.last_event.max(ended);
         if held.objects.get(&object.key).is_none_or(|held| held.uid != object.uid) {
             return None;
         }
         let old = held.objects.remove(&object.key);
-        Some(held.index(ViewChange { old, new: None, heard: Heard::ByEvent }))
+        Some(held.index(ViewChange { old, new: None, source: ChangeSource::WatchEvent }))
     }
 
-    /// A list has ended: what was not in it is gone.
-    pub fn list_ends(&self) -> Vec<ViewChange<K>> {
+    /// Ends a list. Objects that it did not contain are removed.
+    pub fn end_list(&self) -> Vec<ViewChange<K>> {
         let mut held = self.write();
-        held.age.listed = held.age.lists;
+        held.progress.last_completed_list = held.progress.lists_begun;
         let _known_already = self.synced.set(());
         let Some(listed) = held.listed.take() else { return Vec::new() };
         let gone: Vec<K::Key> = held.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         gone.iter()
             .map(|key| {
                 let old = held.objects.remove(key);
-                held.index(ViewChange { old, new: None, heard: Heard::InList })
+                held.index(ViewChange { old, new: None, source: ChangeSource::List })
             })
             .collect()
     }
@@ -199,12 +204,12 @@ mod tests {
     #[test]
     fn an_answer_to_a_write_never_brings_back_what_is_gone() {
         let cache = Cache::<BusinessNamespace>::default();
-        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
-        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_some());
-        let older = cache.seen(namespace("p", "n", 6), Heard::ByEvent);
+        cache.upsert(namespace("p", "n", 5), ChangeSource::WatchEvent).unwrap();
+        assert!(cache.upsert(namespace("p", "n", 7), ChangeSource::OwnWrite).is_some());
+        let older = cache.upsert(namespace("p", "n", 6), ChangeSource::WatchEvent);
         assert!(older.is_none(), "older than what is held");
-        cache.gone(&namespace("p", "n", 8)).unwrap();
-        assert!(cache.seen(namespace("p", "n", 7), Heard::FromOwnWrite).is_none());
+        cache.remove(&namespace("p", "n", 8)).unwrap();
+        assert!(cache.upsert(namespace("p", "n", 7), ChangeSource::OwnWrite).is_none());
         assert!(cache.all().is_empty() && cache.at_place("c1", "n").is_none());
     }
 
@@ -212,12 +217,12 @@ mod tests {
     fn what_a_new_list_lacks_is_gone() {
         let cache = Cache::<BusinessNamespace>::default();
         for name in ["a", "b"] {
-            cache.seen(namespace("p", name, 1), Heard::ByEvent).unwrap();
+            cache.upsert(namespace("p", name, 1), ChangeSource::WatchEvent).unwrap();
         }
-        cache.seen(namespace("p2", "c", 1), Heard::ByEvent).unwrap();
-        cache.list_begins();
-        assert!(cache.seen(namespace("p", "a", 1), Heard::ByEvent).is_none());
-        assert_eq!(cache.list_ends().len(), 2);
+        cache.upsert(namespace("p2", "c", 1), ChangeSource::WatchEvent).unwrap();
+        cache.begin_list();
+        assert!(cache.upsert(namespace("p", "a", 1), ChangeSource::WatchEvent).is_none());
+        assert_eq!(cache.end_list().len(), 2);
         assert_eq!(cache.of_project("p").len(), 1);
         assert!(cache.at_place("c1", "a").is_some() && cache.at_place("c1", "b").is_none());
     }
@@ -225,14 +230,17 @@ mod tests {
     #[test]
     fn a_new_list_counts_although_history_went_back() {
         let cache = Cache::<BusinessNamespace>::default();
-        cache.seen(namespace("p", "n", 5), Heard::ByEvent).unwrap();
-        cache.seen(namespace("p", "n", 9), Heard::FromOwnWrite).unwrap();
-        cache.list_begins();
-        assert!(cache.seen(namespace("p", "n", 7), Heard::InList).is_some(), "what was written at 9 is lost");
-        assert!(cache.seen(namespace("p", "n", 7), Heard::InList).is_none());
-        assert!(cache.list_ends().is_empty());
+        cache.upsert(namespace("p", "n", 5), ChangeSource::WatchEvent).unwrap();
+        cache.upsert(namespace("p", "n", 9), ChangeSource::OwnWrite).unwrap();
+        cache.begin_list();
+        assert!(
+            cache.upsert(namespace("p", "n", 7), ChangeSource::List).is_some(),
+            "what was written at 9 is lost"
+        );
+        assert!(cache.upsert(namespace("p", "n", 7), ChangeSource::List).is_none());
+        assert!(cache.end_list().is_empty());
         assert_eq!(cache.all()[0].resource_version, "7");
-        assert!(cache.seen(namespace("p", "n", 8), Heard::ByEvent).is_some());
+        assert!(cache.upsert(namespace("p", "n", 8), ChangeSource::WatchEvent).is_some());
     }
 
     #[test]
@@ -245,11 +253,11 @@ mod tests {
             spec: ProjectSpec { parent_project_name: parent.into(), ..ProjectSpec::default() },
             ..ProjectView::default()
         };
-        cache.seen(project("root", "", 1), Heard::ByEvent);
-        cache.seen(project("other", "", 2), Heard::ByEvent);
-        cache.seen(project("child", "root", 3), Heard::ByEvent);
+        cache.upsert(project("root", "", 1), ChangeSource::WatchEvent);
+        cache.upsert(project("other", "", 2), ChangeSource::WatchEvent);
+        cache.upsert(project("child", "root", 3), ChangeSource::WatchEvent);
         assert_eq!(cache.children_of("root").len(), 1);
-        cache.seen(project("child", "other", 4), Heard::ByEvent);
+        cache.upsert(project("child", "other", 4), ChangeSource::WatchEvent);
         assert!(cache.children_of("root").is_empty());
         assert_eq!(cache.children_of("other")[0].key.name(), "child");
     }

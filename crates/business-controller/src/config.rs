@@ -2,7 +2,7 @@
 
 use crate::dial::{Dialer, limit_silence};
 use crate::error::Error;
-use crate::fence::Times;
+use crate::fence::LeaseTimes;
 use crate::issuer::serve::IssuerIdentity;
 use crate::shares::SHARDS_MAX;
 use crate::tunnel::TunnelServer;
@@ -289,7 +289,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The Lease of a replica is called after it.
+/// A replica's identity is part of the name of its Lease.
 fn identity(text: &str) -> Result<String, String> {
     let wrong = NameRule::Subdomain.check(text);
     wrong.into_iter().next().map_or_else(|| Ok(text.to_owned()), |why| Err(format!("{text:?}: {why}")))
@@ -314,8 +314,8 @@ impl Config {
     }
 
     /// The times of the election, checked.
-    pub fn times(&self) -> Result<Times, Error> {
-        let times = Times {
+    pub fn times(&self) -> Result<LeaseTimes, Error> {
+        let times = LeaseTimes {
             lease_duration: self.lease_duration,
             renew_deadline: self.renew_deadline,
             retry_period: self.retry_period,
@@ -358,7 +358,7 @@ pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::member::counting::RECOUNT;
+    use crate::member::recount::RECOUNT;
 
     #[test]
     fn the_command_line_has_sound_defaults() {

@@ -1,15 +1,15 @@
-//! What every pass over an object is given.
+//! What every reconciler gets.
 
 use crate::business::Business;
 use crate::events::Recorder;
 use crate::fence::Fence;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::members::{Lookup, Members};
-use crate::objects::{ObjectKey, Objects};
+use crate::objects::{ObjectRef, Objects};
 use crate::outcome::ControllerMetrics;
-use crate::queue::{Lane, Place, Queue};
+use crate::queue::{FlowKey, Lane, Queue};
 use crate::registry::backend::Registry;
-use crate::seal::Seals;
+use crate::seal::SealKeys;
 use crate::shares::{Share, Shares};
 use business_types::ClusterIdentity;
 use runtime::Clock;
@@ -17,31 +17,32 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Objects of one group, a member cluster or the projects, that may be at work at a time.
+/// How many objects of one group may be reconciled at a time. A group is a member cluster, or one of the groups of
+/// kinds that belong to no cluster.
 pub const GROUP_RUNNING_MAX: usize = 16;
 
-/// What every pass over an object is given.
+/// What every reconciler gets.
 #[derive(Debug)]
 pub struct Context {
     /// Calls to our API.
     pub business: Business,
     pub objects: Objects,
     pub members: Members,
-    /// Objects to look at.
-    pub queue: Queue<ObjectKey>,
-    /// What of the work is done here, and what may be written for it.
+    /// The work queue.
+    pub queue: Queue<ObjectRef>,
+    /// The shares that this replica holds, with their fences.
     pub shares: Arc<Shares>,
     pub events: Recorder,
     pub metrics: ControllerMetrics,
     /// The registry of image namespaces and chart groups.
     pub registry: Registry,
-    /// The keys that what we write into member clusters is sealed with.
-    pub seals: Seals,
+    /// The keys of seals.
+    pub seals: SealKeys,
     pub clock: Clock,
-    /// Names in member clusters that are never ours.
+    /// Namespaces of member clusters that are never ours.
     pub forbidden: Vec<String>,
-    /// An audit is wanted soon: our objects had to be listed anew, so what is known of them may have been another
-    /// history's; or a pass waits for one.
+    /// Asks for an audit soon: our objects had to be listed again, so history may have changed, or a pass waits for an
+    /// audit.
     pub audit_wanted: Notify,
 }
 
@@ -51,61 +52,61 @@ impl Context {
         meta::time::rfc3339(self.clock.unix_seconds())
     }
 
-    /// The share of the cluster that a name stands for. As long as it stands for none, whatever has that name is the fleet's.
+    /// The share of a cluster. A name that stands for no cluster yet belongs to the fleet.
     pub fn share_of(&self, cluster: &str) -> Share {
         let uid = self.recorded(cluster).or_else(|| self.members.uid(cluster));
         uid.map_or(Share::Fleet, |uid| self.shares.of_uid(&uid))
     }
 
-    /// What a name stands for, as it was last seen on record.
+    /// The uid of the cluster that a name stands for, as its cached `MemberCluster` says.
     fn recorded(&self, cluster: &str) -> Option<String> {
         let object = self.objects.member_clusters.get(&RootKey::new(None, cluster))?;
         Some(object.status.uid.clone()).filter(|uid| !uid.is_empty())
     }
 
-    /// By which names a cluster knows people, as its object says.
+    /// How users are named in a cluster, as its `MemberCluster` says.
     pub fn identity_of(&self, cluster: &str) -> ClusterIdentity {
         let object = self.objects.member_clusters.get(&RootKey::new(None, cluster));
         object.map(|object| object.spec.identity).unwrap_or_default()
     }
 
-    /// The share of an object; `None` for a namespace that is not there.
-    pub fn share_of_object(&self, key: &ObjectKey) -> Option<Share> {
+    /// The share of an object; `None` for a namespace that is not cached.
+    pub fn share_of_object(&self, key: &ObjectRef) -> Option<Share> {
         match key {
-            ObjectKey::Namespace(key) => {
+            ObjectRef::Namespace(key) => {
                 self.objects.namespaces.get(key).map(|object| self.share_of(&object.spec.cluster_name))
             }
-            ObjectKey::MemberCluster(key) => Some(self.share_of(key.name())),
-            ObjectKey::Project(_)
-            | ObjectKey::NsEmigration(_)
-            | ObjectKey::ImageNamespace(_)
-            | ObjectKey::ChartGroup(_)
-            | ObjectKey::Tenant(_)
-            | ObjectKey::NamespaceTemplate(_) => Some(Share::Fleet),
+            ObjectRef::MemberCluster(key) => Some(self.share_of(key.name())),
+            ObjectRef::Project(_)
+            | ObjectRef::NsEmigration(_)
+            | ObjectRef::ImageNamespace(_)
+            | ObjectRef::ChartGroup(_)
+            | ObjectRef::Tenant(_)
+            | ObjectRef::NamespaceTemplate(_) => Some(Share::Fleet),
         }
     }
 
-    /// What may be written for the fleet.
+    /// The fence of the fleet's share.
     pub fn fleet(&self) -> &Arc<Fence> {
-        &self.shares.post(Share::Fleet).fence
+        &self.shares.state(Share::Fleet).fence
     }
 
-    /// What may be written for the objects of a cluster.
+    /// The fence of a cluster's share.
     pub fn fence_of(&self, cluster: &str) -> &Arc<Fence> {
-        &self.shares.post(self.share_of(cluster)).fence
+        &self.shares.state(self.share_of(cluster)).fence
     }
 
-    /// The share of a cluster and its tenure, while it is worked on here.
-    pub fn tenure_of(&self, cluster: &str) -> Option<(Share, u64)> {
+    /// The share of a cluster and its current term, if this replica works on it.
+    pub fn term_of(&self, cluster: &str) -> Option<(Share, u64)> {
         let share = self.share_of(cluster);
-        self.shares.holds(share).then(|| (share, self.shares.post(share).tenure()))
+        self.shares.holds(share).then(|| (share, self.shares.state(share).term()))
     }
 
-    /// What the directory says of a cluster.
+    /// The member cluster of this name, if it is followed here.
     pub fn member(&self, cluster: &str) -> Lookup {
         let share = self.share_of(cluster);
-        match self.members.find(cluster, share, self.shares.post(share).tenure()) {
-            // The name stands for another cluster since a moment, or for none: its record was made anew.
+        match self.members.find(cluster, share, self.shares.state(share).term()) {
+            // The name has just come to stand for another cluster, or for none: its record was made again.
             Lookup::Found(member) if self.recorded(cluster).as_ref() != Some(&member.uid) => {
                 Lookup::NotLoaded
             }
@@ -113,10 +114,10 @@ impl Context {
         }
     }
 
-    /// Has an object looked at, if that is done here.
-    pub fn wake<'a>(&self, key: &ObjectKey, place: impl Into<Place<'a>>, lane: Lane, delay: Duration) {
+    /// Adds an object to the queue, if its share is worked on here.
+    pub fn wake<'a>(&self, key: &ObjectRef, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
         if self.share_of_object(key).is_some_and(|share| self.shares.holds(share)) {
-            self.queue.add_after(key, place, lane, delay);
+            self.queue.add_after(key, flow, lane, delay);
         }
     }
 }

@@ -1,34 +1,34 @@
-//! What a controller of one kind does: whom a change wakes, and a pass over an object.
+//! The trait that the controller of a kind implements.
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::kinds::ViewChange;
-use crate::objects::Tabled;
+use crate::objects::RegisteredKind;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use std::time::Duration;
 
 /// The controller of a kind.
-pub trait Controller: Tabled {
-    /// An object is another one than before: wakes whoever has to look again.
+pub trait Controller: RegisteredKind {
+    /// An object was added, changed or removed: enqueues every object that depends on it.
     fn changed(cx: &Context, change: &ViewChange<Self>);
 
-    /// One pass over an object.
+    /// Reconciles one object.
     fn reconcile(cx: &Context, key: &Self::Key) -> impl Future<Output = Result<PassOutcome, Error>> + Send;
 
-    /// Looks at every object once more, without a cause.
-    fn look_at_all(cx: &Context);
+    /// Enqueues every object, as a periodic resync does.
+    fn resync(cx: &Context);
 
-    /// A member cluster answers again, or no more.
+    /// A member cluster has become reachable or unreachable, or its share has changed hands.
     fn cluster_changed(_cx: &Context, _cluster: &str) {}
 
-    /// Something at a place in a member cluster is another one than before.
-    fn place_changed(_cx: &Context, _place: &PlaceChange<'_>) {}
+    /// Something in a namespace of a member cluster has changed.
+    fn member_namespace_changed(_cx: &Context, _place: &MemberNamespaceChange<'_>) {}
 }
 
 /// A namespace of a member cluster in which something has changed.
 #[derive(Clone, Copy, Debug)]
-pub struct PlaceChange<'a> {
+pub struct MemberNamespaceChange<'a> {
     pub cluster: &'a str,
     pub namespace: &'a str,
     pub lane: Lane,

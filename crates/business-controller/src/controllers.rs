@@ -1,10 +1,10 @@
-//! The table of controllers: variant, field, kind. Caches, watches, keys of the queue and the dispatch of passes are
-//! made from it.
+//! The table of controllers: variant, field, kind. Caches, watches, keys of the queue and the dispatch are generated
+//! from it.
 //!
 //! Adding a controller is a row here and its own files: `NAME/kind.rs` with its [`crate::kinds::Kind`], and `NAME.rs`
 //! with its [`crate::controller::Controller`].
 
-/// Hands the table to a macro.
+/// Calls a macro with the table.
 macro_rules! every_controller {
     ($then:ident) => {
         $then! {

@@ -1,6 +1,6 @@
-//! Keeps what namespaces say of their clusters up to date. The API server writes it, with each write of a status, from what is
-//! known of the cluster. Where an object says something else, its status is written as it is: a few a second, so that a
-//! cluster with many namespaces that gets another version is a small wave and no flood.
+//! Keeps the descriptions of clusters in the spec of namespaces up to date. The API server writes them with each write
+//! of a status, from what it knows of the cluster. If an object has an outdated description, its status is written
+//! unchanged: a few a second, so that a new version of a cluster with many namespaces causes no flood.
 
 use crate::context::Context;
 use crate::error::CallFailure;
@@ -12,45 +12,46 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks.
+/// Time between two checks.
 const PERIOD: Duration = Duration::from_secs(15);
-/// The same where a look has found objects that say the same after they were written: the API server does not know better.
+/// The longest time, if objects stay outdated after they were written: the API server does not know the new description
+/// yet.
 const PERIOD_MAX: Duration = Duration::from_mins(10);
-/// Between two writes.
+/// Time between two writes.
 const BETWEEN_WRITES: Duration = Duration::from_millis(50);
 
-/// Looks again and again.
+/// Checks periodically.
 #[derive(Debug)]
 pub struct Descriptions {
     pub cx: Arc<Context>,
 }
 
-/// What a look has come to.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wave {
-    /// Objects that say now what is published.
+struct RenewalCount {
+    /// Objects that were brought up to date.
     renewed: usize,
-    /// Objects that still say something else.
+    /// Objects that are still outdated.
     left: usize,
 }
 
 impl Descriptions {
-    /// Looks for as long as this process lives.
+    /// Checks for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
         let mut period = PERIOD;
         loop {
             tokio::time::sleep(period).await;
-            match self.look().await {
-                Ok(wave) => {
-                    if wave.renewed > 0 {
+            match self.renew_outdated().await {
+                Ok(count) => {
+                    if count.renewed > 0 {
                         tracing::info!(
-                            objects = wave.renewed,
-                            left = wave.left,
+                            objects = count.renewed,
+                            left = count.left,
                             "descriptions of clusters renewed"
                         );
                     }
-                    let in_vain = wave.left > 0 && wave.renewed == 0;
+                    let in_vain = count.left > 0 && count.renewed == 0;
                     period = if in_vain { PERIOD_MAX.min(period.saturating_mul(2)) } else { PERIOD };
                 }
                 Err(failure) => tracing::warn!(error = %failure, "cannot renew the descriptions of clusters"),
@@ -58,33 +59,34 @@ impl Descriptions {
         }
     }
 
-    async fn look(&self) -> Result<Wave, CallFailure> {
-        let mut wave = Wave::default();
-        for (name, cluster) in self.known() {
+    async fn renew_outdated(&self) -> Result<RenewalCount, CallFailure> {
+        let mut count = RenewalCount::default();
+        for (name, cluster) in self.clusters() {
             for view in outdated(self.cx.objects.namespaces.in_cluster(&name), &cluster) {
-                let Some(stay) = self.cx.shares.enter(self.cx.share_of(&name)) else { break };
-                if stay.permit().is_err() {
+                let Some(guard) = self.cx.shares.enter(self.cx.share_of(&name)) else { break };
+                if guard.permit().is_err() {
                     break;
                 }
                 match self.cx.business.patch_status(&view, json!({})).await {
-                    Ok(written) if is_described(&written.spec, &cluster) => wave.renewed += 1,
-                    // Somebody else was faster, or another replica has not heard of it: at the next look.
-                    Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => wave.left += 1,
-                    // It is the object's own fault: those of other clusters do not wait for it.
+                    Ok(written) if is_described(&written.spec, &cluster) => count.renewed += 1,
+                    // Somebody else was faster, or the API server does not know the new description yet: it is tried
+                    // again in the next check.
+                    Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => count.left += 1,
+                    // The object itself is the cause: those of other clusters do not wait for it.
                     Err(CallFailure::Refused { message, .. }) => {
                         tracing::warn!(object.name = %view.key, error = message, "a description is refused");
-                        wave.left += 1;
+                        count.left += 1;
                     }
                     Err(failure) => return Err(failure),
                 }
-                drop(stay);
+                drop(guard);
                 tokio::time::sleep(BETWEEN_WRITES).await;
             }
         }
-        Ok(wave)
+        Ok(count)
     }
 
-    fn known(&self) -> Vec<(String, Cluster)> {
+    fn clusters(&self) -> Vec<(String, Cluster)> {
         let all = self.cx.objects.member_clusters.all();
         let known =
             |object: &MemberClusterView| Cluster::of(object.spec.clone(), object.status.clone(), false);
@@ -92,7 +94,7 @@ impl Descriptions {
     }
 }
 
-/// The objects that say something else of their cluster, and will be there for a while.
+/// The outdated objects that are not being deleted.
 fn outdated(views: Vec<Arc<NamespaceView>>, cluster: &Cluster) -> impl Iterator<Item = Arc<NamespaceView>> {
     views.into_iter().filter(|view| !view.is_deleting() && !is_described(&view.spec, cluster))
 }
@@ -128,7 +130,7 @@ mod tests {
         let before = world.stored(OBJECT);
         for version in ["v1", "v2"] {
             let descriptions = known(&world, version);
-            assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
+            assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount { renewed: 1, left: 0 });
             let spec = &world.stored(OBJECT)["spec"];
             assert_eq!(
                 (&spec["clusterVersion"], &spec["clusterDisplayName"]),
@@ -136,7 +138,7 @@ mod tests {
             );
             assert_eq!(writes(&world), 1);
             world.catches_up();
-            assert_eq!(descriptions.look().await.unwrap(), Wave::default());
+            assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount::default());
             assert_eq!(writes(&world), 0);
         }
         assert_eq!(world.stored(OBJECT)["status"], before["status"], "nothing else is written");
@@ -148,9 +150,9 @@ mod tests {
         world.holds(&pending(&[("pods", "1")]));
         world.server.edit(OBJECT, &json!({ "metadata": { "labels": { "a": "b" } } }));
         let descriptions = known(&world, "v1");
-        assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 0, left: 1 });
+        assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount { renewed: 0, left: 1 });
         world.catches_up();
-        assert_eq!(descriptions.look().await.unwrap(), Wave { renewed: 1, left: 0 });
+        assert_eq!(descriptions.renew_outdated().await.unwrap(), RenewalCount { renewed: 1, left: 0 });
         assert_eq!(world.stored(OBJECT)["metadata"]["labels"]["a"], "b");
     }
 
@@ -159,7 +161,7 @@ mod tests {
         let world = World::new();
         world.holds(&pending(&[("pods", "1")]));
         world.server.refuse(OBJECT);
-        assert_eq!(known(&world, "v1").look().await, Ok(Wave { renewed: 0, left: 1 }));
+        assert_eq!(known(&world, "v1").renew_outdated().await, Ok(RenewalCount { renewed: 0, left: 1 }));
     }
 
     #[test]

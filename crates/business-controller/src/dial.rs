@@ -1,13 +1,14 @@
-//! How member clusters are dialled: at their URL, by a proxy that their kubeconfig names, or through the tunnel.
+//! Clients of member clusters, which are reached at their URL, by a proxy that their kubeconfig names, or through the
+//! tunnel.
 //!
 //! The tunnel is Konnectivity: an agent in the member dials out to a proxy-server beside this process, which takes
 //! HTTP CONNECT at a Unix socket. A kubeconfig says so with `proxy-url: tunnel://AGENT`. TLS is spoken through the
 //! tunnel, with the cluster itself: whoever holds the tunnel sees neither credentials nor objects.
 
-/// How much may be answered.
-mod answers;
+/// Limits of what a cluster may answer.
+mod response_limits;
 
-pub(crate) use answers::Bounds;
+pub(crate) use response_limits::ResponseLimits;
 
 use crate::error::{Error, chain};
 use futures_util::future::BoxFuture;
@@ -26,15 +27,15 @@ use tower::{BoxError, Service, ServiceBuilder};
 
 /// Connecting to a member cluster must not take longer.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
-/// Nothing that is awaited takes longer to say anything: a watch ends earlier, by its server.
+/// The longest silence on a connection that something is awaited on. Servers end watches earlier.
 const SILENCE_MAX: Duration = Duration::from_mins(5);
 /// Scheme of a `proxy-url` that stands for the tunnel.
 const TUNNEL_SCHEME: &str = "tunnel";
 
-/// How member clusters are dialled.
+/// Makes clients of member clusters.
 #[derive(Clone, Debug, Default)]
 pub struct Dialer {
-    /// Where the tunnel's server takes CONNECT.
+    /// The socket at which the tunnel's server takes CONNECT.
     tunnel: Option<Arc<Path>>,
 }
 
@@ -44,15 +45,15 @@ impl Dialer {
         Self { tunnel: tunnel.map(Arc::from) }
     }
 
-    /// A client of a member cluster. It never asks twice: every call is made again by whoever made it.
+    /// A client of a member cluster. It never retries: the caller does, with what it knows by then.
     pub fn client(&self, mut config: kube::Config) -> Result<kube::Client, Error> {
         config.connect_timeout = Some(CONNECT_DEADLINE);
         config.default_retry = false;
         limit_silence(&mut config);
         let through = config.proxy_url.clone().filter(|_| is_tunnelled(&config));
-        let bounds = Bounds::default();
+        let limits = ResponseLimits::default();
         let Some(agent) = through else {
-            return Ok(ClientBuilder::try_from(config)?.with_layer(&bounds).build());
+            return Ok(ClientBuilder::try_from(config)?.with_layer(&limits).build());
         };
         let Some(socket) = self.tunnel.clone() else {
             return Err(Error::Config(format!(
@@ -71,7 +72,7 @@ impl Dialer {
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
             .service(http);
-        Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&bounds).build())
+        Ok(ClientBuilder::new(service, config.default_namespace).with_layer(&limits).build())
     }
 }
 
@@ -80,14 +81,14 @@ pub fn is_tunnelled(config: &kube::Config) -> bool {
     config.proxy_url.as_ref().and_then(Uri::scheme_str) == Some(TUNNEL_SCHEME)
 }
 
-/// Lists and the starts of watches have no deadline of their own. The time counts from the last request on: of a
-/// connection each request is answered before the next.
+/// Limits how long an answer may take: lists and watch requests have no deadline of their own. The time counts from the
+/// last request, since each request on a connection is answered before the next.
 pub fn limit_silence(config: &mut kube::Config) {
     config.read_timeout = Some(SILENCE_MAX);
     config.reset_reader_on_write = true;
 }
 
-/// Connects to the socket, whatever is asked for: the tunnel's server is told by CONNECT.
+/// Connects to the socket, whatever the address: the tunnel's server gets it by CONNECT.
 #[derive(Clone, Debug)]
 struct Socket(Arc<Path>);
 
@@ -106,7 +107,7 @@ impl Service<Uri> for Socket {
     }
 }
 
-/// The tunnel's server answers CONNECT when the agent has dialled, and an agent may take its time.
+/// Adds a deadline: the tunnel's server answers CONNECT only when the agent has connected.
 #[derive(Clone, Debug)]
 struct WithDeadline<S>(S);
 

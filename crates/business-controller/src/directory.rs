@@ -1,31 +1,32 @@
-//! The member clusters: which there are, and which is which. Those that are listed register by themselves.
+//! The directory of member clusters: which exist, and which cluster each name stands for. Listed clusters are
+//! registered automatically.
 //!
-//! A name stands for one cluster for as long as its object is there: the uid of its `kube-system` is recorded at the first
-//! contact, in the object's status. Another cluster behind the name counts as no answer, and a second name for a cluster
-//! is refused, so that no budget exists twice.
+//! A name stands for one cluster as long as its `MemberCluster` exists: the uid of the cluster's `kube-system` is
+//! recorded in its status at the first contact. Another cluster that answers under the name counts as no answer, and a
+//! second name for a cluster is refused, so that no budget is granted twice.
 
 /// A kubeconfig file whose contexts are the clusters, or a directory of kubeconfigs.
 pub mod kubeconfig;
-/// Kubeconfigs in Secrets of the controller's namespace.
+/// Kubeconfigs in Secrets of a namespace of the host cluster.
 pub mod secrets;
 /// TKE's platform API.
 pub mod platform;
-/// What is said of a cluster, and what becomes of it in its object.
-pub mod described;
-/// The record of what a name stands for.
+/// The description of a cluster, and how it is merged into its object.
+pub mod description;
+/// Records which cluster a name stands for.
 pub mod registration;
-/// The clusters that something of ours may lie in.
+/// The clusters that are in use.
 pub mod in_use;
-/// Which credential a kubeconfig holds.
+/// The credential in a kubeconfig.
 pub mod credential;
-/// New credentials of a cluster that is followed.
+/// Rotation of credentials of a followed cluster.
 pub mod rotation;
-/// What is known of those.
-pub mod successor;
-/// What a source lists.
+/// New credentials that are being tried.
+pub mod new_credentials;
+/// Sources, and what they list.
 pub mod listing;
 
-pub use listing::{DirectorySource, Listed, Listing};
+pub use listing::{DirectorySource, ListedCluster, Listing, open_source};
 
 use crate::context::Context;
 use crate::dial::Dialer;
@@ -34,74 +35,74 @@ use crate::error::Error;
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{Member, MemberApi, Reach, session};
-use crate::member_cluster::kind::{DirectorySight, Listedness};
+use crate::member_cluster::kind::{DirectoryEntry, ListingState};
 use crate::member_cluster::wake_cluster;
 use crate::outcome::StateLabels;
 use crate::queue::Lane;
 use crate::shares::Share;
 use business_types::registry::REGISTRY_DOMAIN;
 use credential::Credential;
-use described::Described;
+use description::ClusterDescription;
 use futures_util::future::join_all;
 use meta::validation::NameRule;
-use registration::Recognized;
+use new_credentials::{CredentialTrial, NewCredentials};
+use registration::IdentifiedCluster;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use successor::{Successor, Trial};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
-/// A cluster that did not say everything is asked again after this time.
-const ASK_PERIOD: Duration = Duration::from_secs(15);
-/// How often a cluster is asked for its version.
+/// How soon a cluster is queried again whose uid or version is not known.
+const QUERY_PERIOD: Duration = Duration::from_secs(15);
+/// How often a cluster is queried for its version.
 const VERSION_PERIOD: Duration = Duration::from_mins(5);
 
 const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
 
-/// Follows a source, and of what it lists the clusters of our shares.
+/// Reads a source, and follows the listed clusters of our shares.
 #[derive(Debug)]
 pub struct Directory {
     cx: Arc<Context>,
     source: Arc<dyn DirectorySource>,
     dialer: Dialer,
-    /// By name, whether accepted yet or not.
-    listed: BTreeMap<String, HeldCluster>,
-    /// Names refused, with the name that stands for the same cluster.
+    /// The listed clusters by name, registered or not.
+    listed: BTreeMap<String, TrackedCluster>,
+    /// Refused names, with the name that already stands for the same cluster.
     refused: BTreeMap<String, String>,
     /// Names without a usable kubeconfig, and why.
     unusable: BTreeMap<String, String>,
     /// Whether the source was ever read.
     was_read: bool,
-    /// The last tenure of the fleet's share in which all that had no record were asked who they are.
-    asked_in: Option<u64>,
+    /// The last term of the fleet's share in which all clusters without a record were queried.
+    fleet_queried_in: Option<u64>,
     reading: JoinSet<Result<Listing, Error>>,
-    /// When to read again.
+    /// When to read the source again.
     due: Instant,
-    asking: JoinSet<ClusterAnswers>,
-    trials: JoinSet<Trial>,
+    queries_running: JoinSet<ClusterAnswers>,
+    trials: JoinSet<CredentialTrial>,
     sessions: JoinSet<()>,
 }
 
-struct HeldCluster {
+struct TrackedCluster {
     fingerprint: String,
     version: String,
-    entry: Described,
+    entry: ClusterDescription,
     client: kube::Client,
-    /// As far as it can be told.
+    /// The credential in use, if it can be recognized.
     credential: Option<Credential>,
-    /// Listed in its place since.
-    successor: Option<Successor>,
-    /// Why what is listed in its place is not used.
+    /// New credentials that are listed in place of those in use.
+    new_credentials: Option<NewCredentials>,
+    /// Why the new credentials are not used.
     refused: Option<String>,
-    /// The cluster that the name stands for, once that is on record.
+    /// The uid that is recorded for the name, once it is.
     uid: Option<String>,
-    /// Since it was accepted.
+    /// Set while it is followed.
     followed: Option<Followed>,
-    /// When it was last asked for what is not known of it.
-    asked: Option<Instant>,
+    /// When it was last queried.
+    queried_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -110,13 +111,13 @@ struct Followed {
     session: AbortHandle,
 }
 
-impl HeldCluster {
+impl TrackedCluster {
     fn reach(&self) -> Reach {
         self.followed.as_ref().map_or(Reach::Connecting, |followed| followed.member.reach())
     }
 }
 
-impl Debug for HeldCluster {
+impl Debug for TrackedCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Held")
             .field("entry", &self.entry)
@@ -136,22 +137,22 @@ impl Directory {
             refused: BTreeMap::new(),
             unusable: BTreeMap::new(),
             was_read: false,
-            asked_in: None,
+            fleet_queried_in: None,
             reading: JoinSet::new(),
             due: Instant::now(),
-            asking: JoinSet::new(),
+            queries_running: JoinSet::new(),
             trials: JoinSet::new(),
             sessions: JoinSet::new(),
         }
     }
 
-    /// Follows the source. Returns only if following a member cluster has ended, which is never asked for.
+    /// Reads the source and follows the clusters for ever. Returns only if a session has ended, which must not happen.
     pub async fn run(mut self) {
         self.cx.objects.member_clusters.synced().await;
         let mut changes = self.cx.shares.changes();
         loop {
             tokio::select! {
-                // A share that has become ours waits for nothing else.
+                // First, so that a newly acquired share is served at once.
                 biased;
                 Some(ended) = self.sessions.join_next() => {
                     if ended.as_ref().is_err_and(tokio::task::JoinError::is_cancelled) {
@@ -161,29 +162,29 @@ impl Directory {
                     return;
                 }
                 // The sender lives as long as the context.
-                _ = changes.changed() => self.follow().await,
-                () = self.cx.members.doubted.notified() => self.try_successors(true),
+                _ = changes.changed() => self.refresh().await,
+                () = self.cx.members.probe_failed.notified() => self.try_new_credentials(true),
                 Some(tried) = self.trials.join_next() => {
                     if let Ok(tried) = tried {
-                        self.judge(tried);
+                        self.apply_trial(tried);
                     }
-                    self.attend();
+                    self.sync_sessions();
                 }
-                Some(answers) = self.asking.join_next() => {
-                    self.recognize_all(answers.unwrap_or_default()).await;
-                    self.attend();
+                Some(answers) = self.queries_running.join_next() => {
+                    self.apply_answers(answers.unwrap_or_default()).await;
+                    self.sync_sessions();
                 }
                 Some(listing) = self.reading.join_next() => {
                     match listing {
-                        Ok(Ok(listing)) => self.take(listing),
+                        Ok(Ok(listing)) => self.apply_listing(listing),
                         Ok(Err(error)) => {
                             tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
                         }
                         Err(error) => tracing::error!(%error, "reading the directory has broken down"),
                     }
-                    self.follow().await;
-                    self.try_successors(false);
-                    self.describe().await;
+                    self.refresh().await;
+                    self.try_new_credentials(false);
+                    self.update_descriptions().await;
                 }
                 () = tokio::time::sleep_until(self.due), if self.reading.is_empty() => {
                     self.due = Instant::now() + self.source.period();
@@ -191,15 +192,15 @@ impl Directory {
                     self.reading.spawn(async move { source.load().await });
                 }
             }
-            self.count();
+            self.update_metrics();
         }
     }
 
-    /// Takes over what the source lists.
-    fn take(&mut self, listing: Listing) {
+    /// Applies what the source lists.
+    fn apply_listing(&mut self, listing: Listing) {
         let Listing { mut clusters, mut unusable } = listing;
         self.was_read = true;
-        clusters.retain(|one| match unfit(&one.name) {
+        clusters.retain(|one| match invalid_name(&one.name) {
             Some(why) => {
                 unusable.insert(one.name.clone(), why);
                 false
@@ -208,19 +209,19 @@ impl Directory {
         });
         for (name, why) in unusable.iter().filter(|(name, why)| self.unusable.get(*name) != Some(why)) {
             tracing::error!(cluster = name, error = why, "the kubeconfig of a member cluster cannot be used");
-            if self.is_fleets() {
+            if self.holds_fleet() {
                 let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");
                 self.cx.events.report_cluster(name, UNUSABLE, note);
             }
         }
         self.unusable = unusable;
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
-        // A kubeconfig that cannot be used takes no cluster away that is followed by the one before.
+        // A cluster that is followed with an earlier kubeconfig stays if the listed one cannot be used.
         for (name, why) in self.unusable.clone() {
             if let Some(held) = self.listed.get_mut(&name) {
-                held.successor = None;
+                held.new_credentials = None;
             }
-            self.refuse_successor(&name, why);
+            self.refuse_new_credentials(&name, why);
         }
         let stays =
             |name: &str| names.contains(name) || (self.unusable.contains_key(name) && self.is_followed(name));
@@ -234,18 +235,18 @@ impl Directory {
                 Some(held) if held.fingerprint == one.fingerprint => {
                     held.credential = one.credential();
                     held.entry = one.entry;
-                    (held.successor, held.refused) = (None, None);
+                    (held.new_credentials, held.refused) = (None, None);
                     if !one.version.is_empty() {
                         held.version = one.version;
                     }
                 }
-                Some(held) if held.followed.is_some() => self.succeed(one),
+                Some(held) if held.followed.is_some() => self.offer_new_credentials(one),
                 _ => self.add(one),
             }
         }
     }
 
-    fn add(&mut self, one: Listed) {
+    fn add(&mut self, one: ListedCluster) {
         self.drop_member(&one.name);
         let credential = one.credential();
         let client = match self.dialer.client(one.config) {
@@ -257,17 +258,17 @@ impl Directory {
                 return;
             }
         };
-        let held = HeldCluster {
+        let held = TrackedCluster {
             fingerprint: one.fingerprint,
             version: one.version,
             entry: one.entry,
             client,
             credential,
-            successor: None,
+            new_credentials: None,
             refused: None,
             uid: None,
             followed: None,
-            asked: None,
+            queried_at: None,
         };
         self.listed.insert(one.name, held);
     }
@@ -282,81 +283,86 @@ impl Directory {
         dispatch::cluster_changed(&self.cx, name);
     }
 
-    /// Whether what is of no single cluster is done here.
-    fn is_fleets(&self) -> bool {
+    /// Whether this replica works on the share of the fleet.
+    fn holds_fleet(&self) -> bool {
         self.cx.shares.holds(Share::Fleet)
     }
 
-    /// Follows those of our shares, as they are on record now.
-    async fn follow(&mut self) {
+    /// Reads the records again, and follows the clusters of our shares.
+    async fn refresh(&mut self) {
         if !self.was_read {
             return;
         }
-        if let Err(error) = self.recall().await {
+        if let Err(error) = self.refresh_records().await {
             tracing::warn!(error = error.text(), "cannot read what the member clusters are recorded as");
         }
-        self.attend();
-        self.ask();
+        self.sync_sessions();
+        self.query_clusters();
     }
 
-    /// Follows those of our shares, and nobody else.
-    fn attend(&mut self) {
+    /// Starts and ends sessions, so that exactly the clusters of our shares are followed.
+    fn sync_sessions(&mut self) {
         if !self.was_read {
             return;
         }
         let cx = Arc::clone(&self.cx);
         let mut held = cx.shares.held();
         for (name, cluster) in &mut self.listed {
-            // What a name stands for is on record before anything is written to the cluster.
+            // The uid is recorded before anything is written to the cluster.
             let share = cluster.uid.as_deref().map(|uid| cx.shares.of_uid(uid));
-            let tenure = share.and_then(|share| held.get(&share).copied());
-            let followed = cluster.followed.as_ref().map(|followed| followed.member.tenure);
-            if followed == tenure {
+            let term = share.and_then(|share| held.get(&share).copied());
+            let followed = cluster.followed.as_ref().map(|followed| followed.member.term);
+            if followed == term {
                 continue;
             }
             if let Some(former) = cluster.followed.take() {
                 former.session.abort();
                 cx.members.remove(name);
             }
-            if let (Some(uid), Some(share), Some(_)) = (&cluster.uid, share, tenure) {
-                let member =
-                    Member::new(name, uid, cluster.client.clone(), cx.shares.post(share), cx.members.recount);
+            if let (Some(uid), Some(share), Some(_)) = (&cluster.uid, share, term) {
+                let member = Member::new(
+                    name,
+                    uid,
+                    cluster.client.clone(),
+                    cx.shares.state(share),
+                    cx.members.recount,
+                );
                 cx.members.insert(Arc::clone(&member));
                 let session = self.sessions.spawn(session::run(Arc::clone(&cx), Arc::clone(&member)));
                 cluster.followed = Some(Followed { member, session });
             }
             dispatch::cluster_changed(&cx, name);
         }
-        // Until everybody was asked who he is, nobody is unknown.
-        if self.asked_in.is_none() || held.get(&Share::Fleet).copied() != self.asked_in {
+        // A name is `Unknown` only after all clusters were queried for their uid.
+        if self.fleet_queried_in.is_none() || held.get(&Share::Fleet).copied() != self.fleet_queried_in {
             held.remove(&Share::Fleet);
         }
         cx.members.set_absent(self.absent());
-        for name in cx.objects.member_clusters.memory.set_sights(self.sights()) {
+        for name in cx.objects.member_clusters.memory.set_directory_entries(self.entries()) {
             wake_cluster(&cx, &name, Lane::Urgent);
         }
-        for share in cx.members.attend(held) {
+        for share in cx.members.set_complete_shares(held) {
             dispatch::share_changed(&cx, share);
         }
     }
 
-    /// Tells what is said of the clusters of our shares.
-    async fn describe(&self) {
+    /// Updates the descriptions in the `MemberCluster` objects of our shares.
+    async fn update_descriptions(&self) {
         for (name, held) in &self.listed {
             let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) else {
                 continue;
             };
-            let Some(_stay) = self.cx.shares.enter(self.cx.share_of(name)) else { continue };
+            let Some(_guard) = self.cx.shares.enter(self.cx.share_of(name)) else { continue };
             if let Err(error) = registration::describe(&self.cx, &object, &held.entry).await {
                 tracing::warn!(cluster = name, error = error.text(), "cannot describe a member cluster");
             }
         }
     }
 
-    /// What the names stand for, as it is on record now. A record that is gone is believed when the API itself says so.
-    async fn recall(&mut self) -> Result<(), Error> {
+    /// Reads which cluster each name stands for. That a record is gone is believed only if the API says so.
+    async fn refresh_records(&mut self) -> Result<(), Error> {
         let (mut forgotten, mut second) = (Vec::new(), Vec::new());
-        let followed = |(name, held): (&String, &HeldCluster)| Some((held.uid.clone()?, name.clone()));
+        let followed = |(name, held): (&String, &TrackedCluster)| Some((held.uid.clone()?, name.clone()));
         let mut names: BTreeMap<String, String> = self.listed.iter().filter_map(followed).collect();
         for (name, held) in &mut self.listed {
             let object = self.cx.objects.member_clusters.get(&RootKey::new(None, name));
@@ -370,7 +376,7 @@ impl Directory {
                 continue;
             }
             let Some(uid) = uid else { continue };
-            // A former holder may have put it on record at the last moment.
+            // A former holder may have recorded it at the last moment.
             if let Some(other) = names.get(&uid).filter(|other| *other != name) {
                 second.push((name.clone(), other.clone(), uid));
             } else {
@@ -379,11 +385,11 @@ impl Directory {
             }
         }
         for (name, other, uid) in second {
-            self.refuse(name, other, &uid);
+            self.refuse_duplicate(name, other, &uid);
         }
         if !forgotten.is_empty() {
-            // Whoever has taken the record away may have taken the name off the list before: it is read anew, and not as it was
-            // when it was last begun to be read.
+            // Whoever has deleted the record may have removed the name from the source before. So the source is read
+            // again, and a read that has begun before is dropped.
             (self.reading, self.due) = (JoinSet::new(), Instant::now());
         }
         for name in forgotten {
@@ -396,7 +402,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Names on record that something of ours may lie behind and that cannot be reached, and why.
+    /// Recorded names of clusters in use that are not followed, and why.
     fn absent(&self) -> BTreeMap<String, String> {
         let in_use = in_use::clusters(&self.cx.objects);
         let counts = |name: &str| {
@@ -419,91 +425,94 @@ impl Directory {
         self.listed.get(name).is_some_and(|held| held.followed.is_some())
     }
 
-    /// What is said of each name, for its object.
-    fn sights(&self) -> BTreeMap<String, DirectorySight> {
+    /// The directory's entry of each name, for its `MemberCluster`.
+    fn entries(&self) -> BTreeMap<String, DirectoryEntry> {
         let now = self.cx.clock.unix_seconds();
         let listed = self.listed.iter().map(|(name, held)| {
-            let listed = self.refused.get(name).cloned().map_or(Listedness::Listed, Listedness::SecondName);
-            let credential = held.credential.as_ref().map(|credential| credential.sight(now));
+            let listed =
+                self.refused.get(name).cloned().map_or(ListingState::Listed, ListingState::DuplicateName);
+            let credential = held.credential.as_ref().map(|credential| credential.info(now));
             let (version, refused) = (held.version.clone(), held.refused.clone());
-            (name.clone(), DirectorySight { listed, version, credential, refused })
+            (name.clone(), DirectoryEntry { listed, version, credential, refused })
         });
         let unusable = self.unusable.iter().map(|(name, why)| {
-            let listed = Listedness::Unusable(why.clone());
-            (name.clone(), DirectorySight { listed, ..DirectorySight::default() })
+            let listed = ListingState::Unusable(why.clone());
+            (name.clone(), DirectoryEntry { listed, ..DirectoryEntry::default() })
         });
-        // Of a name that is followed by the kubeconfig before, that is said.
+        // Last, so that a cluster that is followed with an earlier kubeconfig counts as listed.
         unusable.chain(listed).collect()
     }
 
-    /// The tenure of the fleet's share, if it is ours and not all that have no record were asked in it.
-    fn fleet_to_ask_for(&self) -> Option<u64> {
-        let tenure = self.cx.shares.held().get(&Share::Fleet).copied();
-        tenure.filter(|tenure| self.asked_in != Some(*tenure))
+    /// The current term of the fleet's share, if it is ours and not all clusters without a record were queried in it.
+    fn unqueried_fleet_term(&self) -> Option<u64> {
+        let term = self.cx.shares.held().get(&Share::Fleet).copied();
+        term.filter(|term| self.fleet_queried_in != Some(*term))
     }
 
-    /// Asks clusters for what is not known of them: who they are, and their version. Who has no record is the fleet's.
-    fn ask(&mut self) {
-        if !self.asking.is_empty() {
+    /// Queries clusters for their uid, if it is not recorded, and their version. Clusters without a record belong to
+    /// the fleet.
+    fn query_clusters(&mut self) {
+        if !self.queries_running.is_empty() {
             return;
         }
-        let mut questions = Vec::new();
-        let is_fleets = self.is_fleets();
-        let fleet = self.fleet_to_ask_for();
+        let mut queries = Vec::new();
+        let holds_fleet = self.holds_fleet();
+        let fleet = self.unqueried_fleet_term();
         for (name, held) in &mut self.listed {
             let known = held.uid.is_some();
-            let is_ours = if known { held.reach() == Reach::Reachable } else { is_fleets };
+            let is_ours = if known { held.reach() == Reach::Reachable } else { holds_fleet };
             let is_complete = known && !held.version.is_empty();
-            let period = if is_complete { VERSION_PERIOD } else { ASK_PERIOD };
+            let period = if is_complete { VERSION_PERIOD } else { QUERY_PERIOD };
             let is_new = !known && fleet.is_some();
-            if is_ours && (is_new || held.asked.is_none_or(|at| at.elapsed() >= period)) {
-                held.asked = Some(Instant::now());
-                let api = MemberApi::for_questions(held.client.clone(), self.cx.fleet());
-                let asked = Asked { name: name.clone(), fingerprint: held.fingerprint.clone() };
-                questions.push(question(asked, api, known));
+            if is_ours && (is_new || held.queried_at.is_none_or(|at| at.elapsed() >= period)) {
+                held.queried_at = Some(Instant::now());
+                let api = MemberApi::for_unidentified_cluster(held.client.clone(), self.cx.fleet());
+                let query = ClusterQuery { name: name.clone(), fingerprint: held.fingerprint.clone() };
+                queries.push(query_cluster(query, api, known));
             }
         }
-        if fleet.is_some() || !questions.is_empty() {
-            self.asking.spawn(async move { ClusterAnswers { fleet, answers: join_all(questions).await } });
+        if fleet.is_some() || !queries.is_empty() {
+            self.queries_running
+                .spawn(async move { ClusterAnswers { fleet, answers: join_all(queries).await } });
         }
     }
 
-    /// One that cannot be registered keeps no other from that.
-    async fn recognize_all(&mut self, answered: ClusterAnswers) {
+    /// Applies the answers of clusters. One that cannot be registered does not prevent the others.
+    async fn apply_answers(&mut self, answered: ClusterAnswers) {
         let ClusterAnswers { fleet, mut answers } = answered;
-        // In the order of names: of two names for one cluster it is always the same that is refused.
-        answers.sort_by(|a, b| a.asked.name.cmp(&b.asked.name));
-        let stay = self.cx.shares.enter(Share::Fleet);
-        for ClusterAnswer { asked: Asked { name, fingerprint }, uid, version } in answers {
-            // Meanwhile something else may be listed.
-            let asked = self.listed.get_mut(&name).filter(|held| held.fingerprint == fingerprint);
-            let Some(held) = asked else { continue };
+        // In the order of names, so that of two names for one cluster always the same is refused.
+        answers.sort_by(|a, b| a.query.name.cmp(&b.query.name));
+        let guard = self.cx.shares.enter(Share::Fleet);
+        for ClusterAnswer { query: ClusterQuery { name, fingerprint }, uid, version } in answers {
+            // The name may be listed with another kubeconfig by now.
+            let tracked = self.listed.get_mut(&name).filter(|held| held.fingerprint == fingerprint);
+            let Some(held) = tracked else { continue };
             if let Some(version) = version {
                 held.version = version;
             }
-            if let (Some(uid), Some(_)) = (uid, &stay)
-                && let Err(error) = self.recognize(name.clone(), &uid).await
+            if let (Some(uid), Some(_)) = (uid, &guard)
+                && let Err(error) = self.register(name.clone(), &uid).await
             {
                 tracing::warn!(cluster = name, error = error.text(), "cannot register a member cluster");
             }
         }
-        // What was asked before the share was ours left out whoever has no record.
-        if fleet.is_some() && fleet == stay.map(|stay| stay.tenure()) {
-            self.asked_in = fleet;
+        // Clusters without a record were not queried if the query was sent before the share was ours.
+        if fleet.is_some() && fleet == guard.map(|guard| guard.term()) {
+            self.fleet_queried_in = fleet;
         }
-        if self.fleet_to_ask_for().is_some() {
-            self.ask();
+        if self.unqueried_fleet_term().is_some() {
+            self.query_clusters();
         }
     }
 
-    async fn recognize(&mut self, name: String, uid: &str) -> Result<(), Error> {
+    async fn register(&mut self, name: String, uid: &str) -> Result<(), Error> {
         if let Some(other) = self.name_of(uid).filter(|other| *other != name) {
-            self.refuse(name, other, uid);
+            self.refuse_duplicate(name, other, uid);
             return Ok(());
         }
         self.refused.remove(&name);
         let Some(held) = self.listed.get(&name) else { return Ok(()) };
-        let cluster = Recognized { name: &name, uid, described: &held.entry };
+        let cluster = IdentifiedCluster { name: &name, uid, described: &held.entry };
         let registered = registration::register(&self.cx, cluster).await?;
         if let Some(held) = self.listed.get_mut(&name) {
             held.uid = registered;
@@ -511,7 +520,7 @@ impl Directory {
         Ok(())
     }
 
-    fn refuse(&mut self, name: String, other: String, uid: &str) {
+    fn refuse_duplicate(&mut self, name: String, other: String, uid: &str) {
         if self.refused.get(&name) != Some(&other) {
             let note =
                 format!("cluster {name} is refused: it is the cluster that {other} stands for already");
@@ -530,11 +539,11 @@ impl Directory {
         })
     }
 
-    fn count(&self) {
+    fn update_metrics(&self) {
         let (mut reachable, mut unreachable, mut waiting, mut second) = (0_usize, 0_usize, 0_usize, 0_usize);
-        let is_fleets = self.is_fleets();
-        // Each is counted by one replica.
-        let is_ours = |held: &&HeldCluster| held.followed.is_some() || held.uid.is_none() && is_fleets;
+        let holds_fleet = self.holds_fleet();
+        // Each cluster is counted by one replica.
+        let is_ours = |held: &&TrackedCluster| held.followed.is_some() || held.uid.is_none() && holds_fleet;
         for (name, held) in self.listed.iter().filter(|(_, held)| is_ours(held)) {
             match held.reach() {
                 Reach::Reachable => reachable += 1,
@@ -548,27 +557,27 @@ impl Directory {
         let unlisted = known.iter().map(|object| object.key.name());
         let unlisted = unlisted
             .filter(|name| !self.listed.contains_key(*name) && !self.unusable.contains_key(*name))
-            .filter(|_| is_fleets)
+            .filter(|_| holds_fleet)
             .count();
-        // Before the directory was read nobody knows who is listed.
+        // Before the source was read, nobody knows which clusters are listed.
         let (unlisted, unread) = if self.was_read { (unlisted, 0) } else { (0, unlisted) };
         let states = [
             ("reachable", reachable),
             ("unreachable", unreachable),
             ("connecting", waiting + unread),
-            ("unusable", if is_fleets { unusable + second } else { 0 }),
+            ("unusable", if holds_fleet { unusable + second } else { 0 }),
             ("unlisted", unlisted),
         ];
         for (state, count) in states {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.cx.metrics.members.get_or_create(&StateLabels { state }).set(count);
         }
-        self.count_credentials();
+        self.update_credential_metrics();
     }
 }
 
-/// Why a name is none that a cluster can have.
-fn unfit(name: &str) -> Option<String> {
+/// Why a cluster cannot have this name; `None` if it can.
+fn invalid_name(name: &str) -> Option<String> {
     if name == REGISTRY_DOMAIN {
         return Some("this is what budgets of the registry are called".to_owned());
     }
@@ -576,42 +585,42 @@ fn unfit(name: &str) -> Option<String> {
     wrong.into_iter().next().map(|why| format!("no MemberCluster can have its name: {why}"))
 }
 
-/// What clusters have said that were asked together.
+/// The answers of clusters that were queried together.
 #[derive(Debug, Default)]
 struct ClusterAnswers {
-    /// The tenure of the fleet's share in which all that have no record were asked.
+    /// The term of the fleet's share in which all clusters without a record were queried.
     fleet: Option<u64>,
     answers: Vec<ClusterAnswer>,
 }
 
-/// Which cluster was asked: a name, and how it was reached.
+/// The cluster that was queried: its name, and the fingerprint of its kubeconfig.
 #[derive(Debug)]
-struct Asked {
+struct ClusterQuery {
     name: String,
     fingerprint: String,
 }
 
-/// What a cluster says of itself.
+/// What a cluster has answered.
 #[derive(Debug)]
 struct ClusterAnswer {
-    asked: Asked,
+    query: ClusterQuery,
     uid: Option<String>,
     version: Option<String>,
 }
 
-async fn question(asked: Asked, api: MemberApi, known: bool) -> ClusterAnswer {
+async fn query_cluster(query: ClusterQuery, api: MemberApi, known: bool) -> ClusterAnswer {
     let mut uid = None;
     if !known {
         match api.cluster_uid().await {
             Ok(found) => uid = Some(found),
             Err(failure) => {
-                tracing::warn!(cluster = asked.name, error = %failure, "member cluster does not say who it is");
-                return ClusterAnswer { asked, uid: None, version: None };
+                tracing::warn!(cluster = query.name, error = %failure, "member cluster does not say who it is");
+                return ClusterAnswer { query, uid: None, version: None };
             }
         }
     }
     let version = api.version().await.ok();
-    ClusterAnswer { asked, uid, version }
+    ClusterAnswer { query, uid, version }
 }
 
 #[cfg(test)]

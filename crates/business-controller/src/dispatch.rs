@@ -1,15 +1,15 @@
-//! Takes objects from the queue and gives each a pass of its kind's controller; hands on to every controller what
-//! concerns all.
+//! Takes objects from the queue and calls the reconciler of their kind; passes events that concern all kinds on to
+//! every controller.
 
 use crate::context::Context;
-use crate::controller::{Controller as _, PlaceChange};
+use crate::controller::{Controller as _, MemberNamespaceChange};
 use crate::controllers::every_controller;
 use crate::error::Error;
 use crate::kinds::ObjectKey as _;
-use crate::objects::ObjectKey;
-use crate::objects::Tabled;
+use crate::objects::ObjectRef;
+use crate::objects::RegisteredKind;
 use crate::outcome::{self, PassOutcome, StateLabels};
-use crate::queue::Next;
+use crate::queue::Requeue;
 use crate::shares::Share;
 use crate::watches;
 use business_types::names;
@@ -21,19 +21,19 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How soon to look again at an object of which our view is too old.
+/// When to try an object again whose cached version is too old.
 const SOON: Duration = Duration::from_secs(1);
 /// Between two tries to list our objects.
 const RETRY_PERIOD: Duration = Duration::from_millis(500);
-/// A pass that takes longer than this hangs: no call takes so long.
+/// A pass that takes longer hangs: no call takes so long.
 const PASS_DEADLINE: Duration = Duration::from_mins(2);
 
 macro_rules! dispatch {
     ($($variant:ident, $field:ident, $controller:path;)*) => {
-        async fn reconcile(cx: &Context, key: &ObjectKey) -> Result<PassOutcome, Error> {
+        async fn reconcile(cx: &Context, key: &ObjectRef) -> Result<PassOutcome, Error> {
             match key {
-                $(ObjectKey::$variant(key) => {
-                    if !<$controller>::cache(&cx.objects).may_decide_from(key) {
+                $(ObjectRef::$variant(key) => {
+                    if !<$controller>::cache(&cx.objects).is_up_to_date(key) {
                         return Ok(PassOutcome::NotBegun(SOON));
                     }
                     <$controller>::reconcile(cx, key).await
@@ -41,7 +41,7 @@ macro_rules! dispatch {
             }
         }
 
-        /// Follows the objects of all kinds.
+        /// Starts the watches of all kinds.
         pub fn watch(cx: &Arc<Context>, tasks: &Tasks) {
             $(tasks.spawn(
                 concat!("watch-", stringify!($field)),
@@ -49,33 +49,33 @@ macro_rules! dispatch {
             );)*
         }
 
-        /// Looks at every object once more, without a cause.
-        pub fn look_at_all(cx: &Context) {
-            $(<$controller>::look_at_all(cx);)*
+        /// Enqueues every object of every kind.
+        pub fn resync(cx: &Context) {
+            $(<$controller>::resync(cx);)*
         }
 
-        /// A member cluster answers again, or no more.
+        /// A member cluster has become reachable or unreachable, or its share has changed hands.
         pub fn cluster_changed(cx: &Context, cluster: &str) {
             $(<$controller>::cluster_changed(cx, cluster);)*
         }
 
-        /// Reads which objects of no single cluster there are now.
-        pub async fn take_over(cx: &Context) {
-            $(take_over_of::<$controller>(cx).await;)*
+        /// Lists the objects of all kinds that belong to the fleet, when its share is acquired.
+        pub async fn load_acquisition_snapshots(cx: &Context) {
+            $(load_acquisition_snapshot::<$controller>(cx).await;)*
         }
 
-        /// Something at a place in a member cluster is another one than before.
-        pub fn place_changed(cx: &Context, place: &PlaceChange<'_>) {
-            $(<$controller>::place_changed(cx, place);)*
+        /// Something in a namespace of a member cluster has changed.
+        pub fn member_namespace_changed(cx: &Context, place: &MemberNamespaceChange<'_>) {
+            $(<$controller>::member_namespace_changed(cx, place);)*
         }
     };
 }
 every_controller!(dispatch);
 
-/// Looks at everything in a share that is ours since a moment.
+/// Enqueues every object of a share that was just acquired.
 pub fn share_changed(cx: &Context, share: Share) {
     if share == Share::Fleet {
-        look_at_all(cx);
+        resync(cx);
         return;
     }
     let objects = cx.objects.member_clusters.all();
@@ -86,15 +86,15 @@ pub fn share_changed(cx: &Context, share: Share) {
     }
 }
 
-/// What is gone was let go by somebody else, and something else may have its name: nothing is decided from it any more.
-/// Namespaces are looked at cluster by cluster.
-async fn take_over_of<C: Tabled>(cx: &Context) {
+/// Lists the objects of a kind, to detect cached objects that a former holder has already finished. Namespaces are
+/// listed for each cluster separately.
+async fn load_acquisition_snapshot<C: RegisteredKind>(cx: &Context) {
     if C::KIND == names::NAMESPACE_KIND {
         return;
     }
     loop {
-        match cx.business.roll::<C>("").await {
-            Ok(roll) => return C::cache(&cx.objects).take_over(roll),
+        match cx.business.generation_snapshot::<C>("").await {
+            Ok(snapshot) => return C::cache(&cx.objects).set_acquisition_snapshot(snapshot),
             Err(failure) => {
                 tracing::warn!(object.kind = C::KIND, error = %failure, "cannot list our objects");
                 tokio::time::sleep(RETRY_PERIOD).await;
@@ -103,7 +103,7 @@ async fn take_over_of<C: Tabled>(cx: &Context) {
     }
 }
 
-/// Works until it is told to end, and then ends what it has begun.
+/// Reconciles until it is cancelled, and then waits for the passes that have begun.
 pub async fn run(cx: Arc<Context>, end: CancellationToken) {
     tokio::select! {
         () = end.cancelled() => return,
@@ -131,7 +131,7 @@ pub async fn run(cx: Arc<Context>, end: CancellationToken) {
     }
 }
 
-/// A pass that panics leaves its object locked in the queue: nothing goes on half alive.
+/// Whether a pass has ended without a panic. After a panic its object stays locked in the queue, so the program ends.
 fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
     if let Err(error) = ended {
         tracing::error!(%error, "a pass has broken down");
@@ -139,28 +139,28 @@ fn is_sound(ended: &Result<(), tokio::task::JoinError>) -> bool {
     ended.is_ok()
 }
 
-async fn pass(cx: Arc<Context>, key: ObjectKey) {
-    // Whoever has its share by then looks at it.
-    let Some(stay) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
-        cx.queue.done(&key, Next::Rest);
+async fn pass(cx: Arc<Context>, key: ObjectRef) {
+    // Another replica has its share.
+    let Some(guard) = cx.share_of_object(&key).and_then(|share| cx.shares.enter(share)) else {
+        cx.queue.done(&key, Requeue::Never);
         show_queue(&cx);
         return;
     };
     let begun = Instant::now();
-    // Nobody works on a share that is to be left. What is being written has the time to be answered; the rest is left.
-    let is_to_end = async {
-        stay.is_to_end().await;
+    // When the share is drained, a write that is in flight has time to be answered; the rest of the pass is dropped.
+    let wait_for_drain = async {
+        guard.wait_for_drain().await;
         tokio::time::sleep(cx.fleet().write_deadline()).await;
     };
     let result = tokio::select! {
         ended = tokio::time::timeout(PASS_DEADLINE, reconcile(&cx, &key)) => {
             ended.unwrap_or(Err(Error::Unsettled))
         }
-        () = is_to_end => Err(Error::NotLeading),
+        () = wait_for_drain => Err(Error::NotLeading),
     };
     cx.metrics.count(key.kind(), &result, begun.elapsed());
     log(&key, &result);
-    cx.queue.done(&key, outcome::next(&result));
+    cx.queue.done(&key, outcome::requeue(&result));
     show_queue(&cx);
 }
 
@@ -171,10 +171,10 @@ fn show_queue(cx: &Context) {
     }
 }
 
-fn log(key: &ObjectKey, result: &Result<PassOutcome, Error>) {
+fn log(key: &ObjectRef, result: &Result<PassOutcome, Error>) {
     match result {
         Ok(outcome) => tracing::debug!(object.kind = key.kind(), object.name = %key, ?outcome, "pass"),
-        // Somebody else wrote in between: the next pass sees it.
+        // Somebody else has changed the object: the next pass sees it.
         Err(error) if error.is_conflict() => {
             tracing::debug!(object.kind = key.kind(), object.name = %key, error = error.text(), "pass");
         }
@@ -199,19 +199,19 @@ mod tests {
         world.holds(&pending(&[("pods", "3")]));
         // Each call takes four seconds, and a pass makes several.
         link.is(Passage::Slow(Duration::from_secs(2)));
-        world.member.switch(world.server.client_over(&link));
-        let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
-        let key = ObjectKey::Namespace(ProjectKey::new(Some("p"), "n"));
+        world.member.set_client(world.server.client_over(&link));
+        let state = Arc::clone(world.cx.shares.state(Share::Clusters(0)));
+        let key = ObjectRef::Namespace(ProjectKey::new(Some("p"), "n"));
         let at_work = tokio::spawn(pass(Arc::clone(&world.cx), key));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(!post.is_empty());
-        post.begin_leaving();
+        assert!(!state.is_idle());
+        state.begin_drain();
         let told = Instant::now();
         at_work.await.unwrap();
         assert!(told.elapsed() <= deadline + Duration::from_millis(10), "{:?}", told.elapsed());
         assert!(world.server.find(NAMESPACE).is_some(), "what was being written was waited for");
-        assert!(post.is_empty() && !post.fence.may_release(), "the quota may be written still");
+        assert!(state.is_idle() && !state.fence.may_release(), "the quota may be written still");
         tokio::time::sleep(deadline).await;
-        assert!(world.server.find(QUOTA).is_some() && post.fence.may_release());
+        assert!(world.server.find(QUOTA).is_some() && state.fence.may_release());
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what to do about it.
+//! Errors, sorted by what to do about them.
 
 use kube::core::Status;
 use kube::runtime::watcher;
@@ -6,16 +6,17 @@ use meta::field::shortened;
 use std::error::Error as _;
 use std::time::Duration;
 
-/// The reason that the client gives an error that is no Kubernetes `Status`: a proxy's or a load balancer's, say.
+/// The reason that the client gives an error that is no Kubernetes `Status`, such as that of a proxy.
 const UNREADABLE: &str = "Failed to parse error data";
-/// Bytes that are told of such an answer: it may be a page.
+/// Bytes of such an answer that are shown: it may be a whole page.
 const UNREADABLE_MAX: usize = 200;
-/// Bytes that are told of any other failure. Whoever rules a member cluster chooses what it says, and we store and show it.
+/// Bytes of any other error that are shown. Whoever controls a member cluster chooses its messages, and we store and
+/// show them.
 const TEXT_MAX: usize = 1024;
 /// The category of calls without an answer.
 pub(crate) const UNAVAILABLE: &str = "unavailable";
 
-/// A call that failed, sorted by what it means for the caller.
+/// A failed call, sorted by what it means for the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
     /// There is no such object.
@@ -24,10 +25,10 @@ pub enum CallFailure {
     /// There is one of that name already.
     #[error("already exists")]
     Exists,
-    /// The object is not the one that was read, or not in the state it was read in.
+    /// The object is another one than was read, or has changed since.
     #[error("conflict: {0}")]
     Conflict(String),
-    /// The server understood and declined; the same call again will not help.
+    /// The server has refused the call; repeating it does not help.
     #[error("refused with {code}: {message}")]
     Refused {
         /// HTTP status.
@@ -35,7 +36,7 @@ pub enum CallFailure {
         /// What the server said.
         message: String,
     },
-    /// No answer, or one that says nothing about the call. Whether a write happened is unknown.
+    /// No answer, or one that says nothing about the call. Whether a write was executed is unknown.
     #[error("no answer: {0}")]
     Unavailable(String),
 }
@@ -54,7 +55,7 @@ impl CallFailure {
             409 if status.reason == "AlreadyExists" => Self::Exists,
             409 => Self::Conflict(message()),
             408 | 429 => Self::Unavailable(message()),
-            // Said of the caller, not of the call.
+            // It says something about the caller, not about the call.
             401 => Self::Unavailable(format!("the credentials are refused: 401 {}", message())),
             400..=499 => Self::Refused { code: status.code, message: message() },
             _ => Self::Unavailable(format!("{} {}", status.code, message())),
@@ -78,22 +79,22 @@ impl CallFailure {
     }
 }
 
-/// More than a cluster is read.
+/// An answer exceeds the limits of `dial/response_limits.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of the cluster may be {mib} MiB at most, and more came")]
-pub struct TooMuch {
+pub struct TooLarge {
     pub what: &'static str,
     pub mib: usize,
 }
 
-/// Whether a call has failed because more came than is read.
-pub fn is_too_much(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Whether a call has failed because the answer was too large.
+pub fn is_too_large(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
-        if error.is::<TooMuch>() {
+        if error.is::<TooLarge>() {
             return true;
         }
-        // What an error of a read was made of is not its source.
+        // The inner error of an I/O error is not its `source`.
         let made_of = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         let inner = made_of.map(|inner| -> &(dyn std::error::Error + 'static) { inner });
         next = inner.or_else(|| error.source());
@@ -101,12 +102,12 @@ pub fn is_too_much(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Whether Kubernetes itself does not know who asks: 401.
-pub fn is_of_credentials(error: &kube::Error) -> bool {
+/// Whether Kubernetes itself has answered 401.
+pub fn is_unauthorized(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401 && status.reason != UNREADABLE)
 }
 
-/// An answer of the client within a time.
+/// A call of the client with a deadline.
 pub async fn bounded<T>(
     deadline: Duration,
     call: impl Future<Output = Result<T, kube::Error>>,
@@ -117,8 +118,8 @@ pub async fn bounded<T>(
     }
 }
 
-/// What was read, if it is there. That it is not is believed of Kubernetes alone: `get_opt` of the client believes any 404.
-pub fn if_there<T>(read: Result<T, CallFailure>) -> Result<Option<T>, CallFailure> {
+/// `None` if Kubernetes says that the object does not exist. The client's `get_opt` would believe any 404.
+pub fn not_found_as_none<T>(read: Result<T, CallFailure>) -> Result<Option<T>, CallFailure> {
     match read {
         Ok(found) => Ok(Some(found)),
         Err(CallFailure::NotFound) => Ok(None),
@@ -140,19 +141,19 @@ impl From<kube::Error> for CallFailure {
 pub struct ListFailure {
     /// In one line.
     pub text: String,
-    /// We have no right to it.
+    /// We have no right to list or watch it.
     pub is_forbidden: bool,
 }
 
 impl From<&watcher::Error> for ListFailure {
     fn from(error: &watcher::Error) -> Self {
         let is_forbidden = |status: &Status| status.code == 403 && status.reason != UNREADABLE;
-        Self { text: of_watch(error), is_forbidden: status_of(error).is_some_and(is_forbidden) }
+        Self { text: watch_error_text(error), is_forbidden: status_of(error).is_some_and(is_forbidden) }
     }
 }
 
-/// What a watch says of its failure, in one line.
-pub fn of_watch(error: &watcher::Error) -> String {
+/// The error of a watch in one line.
+pub fn watch_error_text(error: &watcher::Error) -> String {
     if let Some(status) = status_of(error) {
         return format!("{} {}", status.code, shortened(&status.message, TEXT_MAX));
     }
@@ -174,7 +175,7 @@ fn status_of(error: &watcher::Error) -> Option<&Status> {
     }
 }
 
-/// An error with its causes, in one line; of what is long, the beginning.
+/// An error with its causes in one line, cut if it is long.
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     shortened(&runtime::chain(error), TEXT_MAX)
 }
@@ -182,10 +183,11 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 /// Why a pass over one object ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// This process may not write any more: its lease is about to run out.
+    /// This replica may not write: its Lease is about to expire.
     #[error("the lease is not held for long enough")]
     NotLeading,
-    /// Somebody else has a share by now, or its lease could not be renewed: what of it is under way is not known.
+    /// The Lease of a share was lost: another replica has it, or it could not be renewed. Writes may still be in
+    /// flight.
     #[error("the lease of share {0} is lost")]
     ShareLost(String),
     /// A call to the API failed.
@@ -197,10 +199,10 @@ pub enum Error {
     /// A call to the registry failed.
     #[error("call the registry")]
     Registry(#[source] CallFailure),
-    /// The member cluster changed under us again and again.
+    /// The member cluster changed during each try.
     #[error("the member cluster changes faster than it can be followed")]
     Unsettled,
-    /// Our objects are not as they were last seen, and no watch has told so yet.
+    /// Our objects have changed, and the watches have not delivered that yet.
     #[error("the watches of our objects are behind")]
     Behind,
     /// The configuration is wrong.
@@ -234,7 +236,7 @@ impl Error {
         }
     }
 
-    /// Whether the next try is likely to succeed at once: somebody else wrote in between.
+    /// Whether the next try will probably succeed: somebody else has changed the object.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(CallFailure::Conflict(_)))
     }
@@ -267,7 +269,7 @@ mod tests {
     #[test]
     fn only_kubernetes_says_that_credentials_are_refused() {
         let refused = |code, reason| {
-            is_of_credentials(&kube::Error::Api(Status::failure("why", reason).with_code(code).boxed()))
+            is_unauthorized(&kube::Error::Api(Status::failure("why", reason).with_code(code).boxed()))
         };
         assert!(refused(401, "Unauthorized"));
         assert!(!refused(401, UNREADABLE) && !refused(403, "Forbidden") && !refused(500, "InternalError"));
@@ -293,7 +295,7 @@ mod tests {
             for reason in ["", UNREADABLE, &*long] {
                 let text = CallFailure::from(said(code, reason)).to_string();
                 assert!(text.len() < TEXT_MAX + 100, "{code}: {} bytes", text.len());
-                let text = of_watch(&watcher::Error::WatchFailed(said(code, reason)));
+                let text = watch_error_text(&watcher::Error::WatchFailed(said(code, reason)));
                 assert!(text.len() < TEXT_MAX + 100, "{code}: {} bytes", text.len());
             }
         }

@@ -1,4 +1,4 @@
-//! Kubernetes events for what matters, at a bounded rate. Losing one loses nothing but a line in a list.
+//! Kubernetes events, at a bounded rate. They are informational: losing one has no effect.
 
 use crate::kinds::{Kind, ObjectKey as _, View};
 use business_types::names;
@@ -13,31 +13,31 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Who reports.
+/// The reporting controller.
 const CONTROLLER: &str = "business.tkestack.io/controller";
-/// Events that wait to be sent; more are dropped.
+/// How many events may wait to be sent; more are dropped.
 const WAITING_MAX: usize = 1024;
-/// Events that may be sent at once after a quiet time.
+/// How many events may be sent at once after a quiet time.
 const BURST: f64 = 50.0;
-/// Events a second in the long run.
+/// Events per second in the long run.
 const RATE: f64 = 5.0;
 /// The same event of the same object is sent at most this often.
 const REPEAT_AFTER: Duration = Duration::from_mins(10);
-/// Events remembered for that.
+/// How many events are remembered for that.
 const REMEMBERED_MAX: usize = 4096;
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Kubernetes' own limit of a note.
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// How much an event matters. A normal one gives way when many wait.
+/// The type of an event. Normal ones are dropped first when many wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Normal,
     Warning,
 }
 
-/// What an event is about.
+/// The reason and action of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topic {
     level: Level,
@@ -46,12 +46,12 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Something went as it should.
+    /// An event of type Normal.
     pub const fn normal(reason: &'static str, action: &'static str) -> Self {
         Self { level: Level::Normal, reason, action }
     }
 
-    /// Somebody should look.
+    /// An event of type Warning.
     pub const fn warning(reason: &'static str, action: &'static str) -> Self {
         Self { level: Level::Warning, reason, action }
     }
@@ -65,14 +65,14 @@ struct EventReport {
     note: String,
 }
 
-/// Takes events to send.
+/// Queues events to be sent.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     sender: mpsc::Sender<EventReport>,
     dropped: Counter,
 }
 
-/// Sends what a recorder has taken.
+/// Sends the queued events.
 #[derive(Debug)]
 pub struct Sender {
     reports: mpsc::Receiver<EventReport>,
@@ -84,7 +84,7 @@ pub struct Sender {
     sent: HashMap<Said, Instant>,
 }
 
-/// What tells a repeated event.
+/// What identifies a repeated event.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Said {
     uid: String,
@@ -92,7 +92,7 @@ struct Said {
     note: String,
 }
 
-/// A recorder, and the task's end of it. `instance` is the process's name.
+/// A recorder and its sender. `instance` is the name of this process.
 pub fn channel(client: kube::Client, instance: &str, dropped: Counter) -> (Recorder, Sender) {
     let (sender, reports) = mpsc::channel(WAITING_MAX);
     let recorder = Recorder { sender, dropped: dropped.clone() };
@@ -158,7 +158,7 @@ impl Sender {
         }
     }
 
-    /// Whether the rate allows it, and the same was not said a moment ago.
+    /// Whether an event may be sent: the rate allows it, and the same one was not sent shortly before.
     fn is_due(&mut self, report: &EventReport) -> bool {
         let now = Instant::now();
         self.tokens = (self.tokens + now.duration_since(self.filled).as_secs_f64() * RATE).min(BURST);
@@ -169,7 +169,7 @@ impl Sender {
         if repeated {
             return false;
         }
-        // The last half of what may be sent is kept for warnings.
+        // Half of the burst is reserved for warnings.
         let floor = if report.topic.level == Level::Normal { BURST / 2.0 } else { 1.0 };
         if self.tokens < floor {
             self.dropped.inc();

@@ -1,4 +1,5 @@
-//! The fence of a share: what its holder may write at this moment, so that a former holder's writes are harmless.
+//! The fence of a share: it lets the holder of the Lease send a write only if no former or later holder can be writing
+//! at the same time.
 
 use crate::error::Error;
 use std::collections::HashMap;
@@ -8,27 +9,27 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// How soon to look again whether a write has been answered.
+/// When to ask again whether a write has been answered.
 const ANSWER_PERIOD: Duration = Duration::from_secs(1);
 
-/// A server is told whole seconds, one less than we wait for it.
+/// A server is given whole seconds, one less than we wait ourselves.
 const WRITE_DEADLINE_MIN: Duration = Duration::from_secs(2);
 
-/// The times of a Lease.
+/// The times of leader election, and the deadline of writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
-    /// How long a lease that is not renewed is respected.
+pub struct LeaseTimes {
+    /// How long others respect a Lease that is not renewed.
     pub lease_duration: Duration,
-    /// How long its holder tries to renew it before he gives up.
+    /// How long the holder tries to renew it before it gives up.
     pub renew_deadline: Duration,
-    /// How often a call is made.
+    /// How often the Lease is renewed.
     pub retry_period: Duration,
     /// Deadline of every write to a member cluster.
     pub write_deadline: Duration,
 }
 
-impl Times {
-    /// Refuses times that do not keep a former holder's writes inside his Lease.
+impl LeaseTimes {
+    /// Refuses times with which a write could outlast its Lease.
     pub fn check(&self) -> Result<(), Error> {
         let ordered = self.retry_period < self.renew_deadline
             && self.renew_deadline < self.lease_duration
@@ -49,8 +50,8 @@ impl Times {
     }
 }
 
-/// A moment by both clocks of this machine. The one that only goes forward may stand still while the machine is suspended or
-/// stunned; the other may be set.
+/// A moment by both clocks of this machine. The monotonic clock may stand still while the machine is suspended; the
+/// wall clock may be set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     steady: Instant,
@@ -62,7 +63,7 @@ impl Moment {
         Self { steady: Instant::now(), wall: SystemTime::now() }
     }
 
-    /// By the clock that only goes forward alone: in tests it is another one than the machine's.
+    /// A moment of the monotonic clock alone. Tests use a simulated one.
     #[cfg(test)]
     pub(crate) fn at(steady: Instant) -> Self {
         Self { steady, wall: SystemTime::now() + Duration::from_hours(1) }
@@ -72,38 +73,38 @@ impl Moment {
         self.steady
     }
 
-    /// Whether less than that has passed since, by both clocks. A wall clock that was set back says nothing; one that was set forward
-    /// says too much, which the next renewal mends.
+    /// Whether less than `time` has passed by both clocks. If the wall clock was set back it says nothing; if it was
+    /// set forward it says too much, until the next renewal.
     fn is_within(self, time: Duration) -> bool {
         self.steady.elapsed() < time && self.wall.elapsed().unwrap_or_default() < time
     }
 }
 
-/// What the holder of the lease may do at this moment.
+/// What the holder of the Lease may do now.
 #[derive(Debug)]
 pub struct Fence {
-    times: Times,
-    /// When the last renewal that succeeded was sent; none while the lease is not ours.
+    times: LeaseTimes,
+    /// When the last successful renewal was sent; `None` while we do not hold the Lease.
     renewed: watch::Sender<Option<Moment>>,
-    /// Somebody waits for a renewal.
-    wanted: Notify,
-    /// Before this, a former holder's write may still arrive somewhere.
+    /// Asks for a renewal now.
+    renewal_request: Notify,
+    /// Until then, a write of a former holder may still arrive.
     confirm_after: Mutex<Option<Instant>>,
-    /// To any member cluster.
-    writes: OpenWrites,
-    /// By the uid of the cluster.
-    clusters: Mutex<HashMap<String, Arc<OpenWrites>>>,
+    /// Writes to all member clusters.
+    writes: InFlightWrites,
+    /// Writes to each cluster, by its uid.
+    clusters: Mutex<HashMap<String, Arc<InFlightWrites>>>,
 }
 
 impl Fence {
-    /// A closed fence.
-    pub fn new(times: Times) -> Self {
+    /// A closed fence: nothing may be written.
+    pub fn new(times: LeaseTimes) -> Self {
         Self {
             times,
             renewed: watch::Sender::default(),
-            wanted: Notify::new(),
+            renewal_request: Notify::new(),
             confirm_after: Mutex::default(),
-            writes: OpenWrites::default(),
+            writes: InFlightWrites::default(),
             clusters: Mutex::default(),
         }
     }
@@ -113,63 +114,64 @@ impl Fence {
         self.times.write_deadline
     }
 
-    /// Leave to begin a write that ends before the lease does, whatever happens.
+    /// Permission to send a write now: it ends before the Lease can expire.
     pub fn permit(&self) -> Result<(), Error> {
         let Some(renewed) = *self.renewed.borrow() else { return Err(Error::NotLeading) };
         let starts_within = self.times.lease_duration.saturating_sub(self.times.write_deadline);
         if renewed.is_within(starts_within) { Ok(()) } else { Err(Error::NotLeading) }
     }
 
-    /// The writes to a cluster.
-    pub fn writes_to(&self, uid: &str) -> Arc<OpenWrites> {
+    /// The in-flight writes to a cluster.
+    pub fn writes_to(&self, uid: &str) -> Arc<InFlightWrites> {
         let mut clusters = self.clusters.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(clusters.entry(uid.to_owned()).or_default())
     }
 
-    /// Leave to begin a write to a member cluster, which counts as under way from now on.
-    pub fn begin_write<'a>(&'a self, member: &'a OpenWrites) -> Result<OpenWrite<'a>, Error> {
+    /// Permission to send a write to a member cluster. It counts as in flight from now on.
+    pub fn begin_write<'a>(&'a self, member: &'a InFlightWrites) -> Result<InFlightWrite<'a>, Error> {
         self.permit()?;
         self.writes.begin();
         member.begin();
         let deadline = self.times.write_deadline;
-        Ok(OpenWrite { all: &self.writes, member, namespace: None, deadline, answered: false })
+        Ok(InFlightWrite { all: &self.writes, member, namespace: None, deadline, answered: false })
     }
 
-    /// Whether no write to a member cluster can happen any more that is not seen yet, neither a former holder's nor
-    /// one of ours without an answer. Else the time to wait.
-    pub fn may_confirm(&self, member: &OpenWrites) -> Result<(), Duration> {
-        self.former_holders_have_ended()?;
+    /// Whether neither a write of a former holder nor an unanswered write of ours can still be executed in a member
+    /// cluster. Writes that are in flight do not count. The error is the time to wait.
+    pub fn may_confirm(&self, member: &InFlightWrites) -> Result<(), Duration> {
+        self.former_holders_writes_ended()?;
         member.have_ended(self.times.write_deadline)
     }
 
-    /// The same of one namespace, to which nothing may be under way at all. What goes to others is no matter. Else the time to wait.
-    pub fn may_confirm_at(&self, member: &OpenWrites, namespace: &str) -> Result<(), Duration> {
-        self.former_holders_have_ended()?;
+    /// The same for one namespace, to which no write may be in flight either. Writes to other namespaces do not matter.
+    /// The error is the time to wait.
+    pub fn may_confirm_at(&self, member: &InFlightWrites, namespace: &str) -> Result<(), Duration> {
+        self.former_holders_writes_ended()?;
         member.have_ended_at(namespace, self.times.write_deadline)
     }
 
-    /// Whether no former holder's write can arrive anywhere any more. Else the time to wait.
-    pub fn former_holders_have_ended(&self) -> Result<(), Duration> {
+    /// Whether no write of a former holder can arrive any more. The error is the time to wait.
+    pub fn former_holders_writes_ended(&self) -> Result<(), Duration> {
         until(*self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until the lease was renewed by a call that was sent after this one: what was recorded before is seen by
-    /// every later holder.
-    pub async fn renewed_from_now_on(&self) {
+    /// Waits for a renewal that is sent after this call. What was recorded before is then visible to every later
+    /// holder.
+    pub async fn wait_for_renewal(&self) {
         let begun = Instant::now();
         let mut renewed = self.renewed.subscribe();
-        self.wanted.notify_one();
+        self.renewal_request.notify_one();
         // The sender lives as long as the fence.
         drop(renewed.wait_for(|sent| sent.is_some_and(|sent| sent.steady >= begun)).await);
     }
 
-    /// Whether the next holder may rely on all of our writes having ended.
+    /// Whether the Lease can be released cleanly: no write of ours or of a former holder can arrive any more.
     pub(crate) fn may_release(&self) -> bool {
-        self.clean_from().is_some_and(|at| at <= Instant::now())
+        self.clean_at().is_some_and(|at| at <= Instant::now())
     }
 
-    /// From when on he may, if no write begins any more. None while one is under way.
-    pub(crate) fn clean_from(&self) -> Option<Instant> {
+    /// When the Lease can be released cleanly, if no other write begins. `None` while one is in flight.
+    pub(crate) fn clean_at(&self) -> Option<Instant> {
         let ended = || {
             let former = *self.confirm_after.lock().unwrap_or_else(PoisonError::into_inner);
             former.max(self.writes.end_by(self.times.write_deadline)).unwrap_or_else(Instant::now)
@@ -188,9 +190,9 @@ impl Fence {
         self.renewed.send_replace(Some(sent));
     }
 
-    /// Somebody waits for a renewal.
-    pub(crate) async fn renewal_wanted(&self) {
-        self.wanted.notified().await;
+    /// Waits until somebody asks for a renewal.
+    pub(crate) async fn renewal_requested(&self) {
+        self.renewal_request.notified().await;
     }
 
     pub(crate) fn close(&self) {
@@ -198,34 +200,34 @@ impl Fence {
     }
 }
 
-/// Writes that are under way, or may be.
+/// Writes that are in flight, or may be.
 #[derive(Debug, Default)]
-pub struct OpenWrites {
+pub struct InFlightWrites {
     open: AtomicUsize,
-    /// Those that go to each namespace.
-    namespaces: Mutex<HashMap<String, WritesTo>>,
-    /// When a write last ended without an answer.
+    /// Writes to each namespace.
+    namespaces: Mutex<HashMap<String, NamespaceWrites>>,
+    /// When the last write ended that was not answered.
     unanswered: Mutex<Option<Instant>>,
-    /// The same of those that name no namespace, and may go to any.
+    /// The same for writes that name no namespace, and may go to any.
     unanswered_anywhere: Mutex<Option<Instant>>,
 }
 
-/// Writes to a namespace.
+/// The writes to one namespace.
 #[derive(Clone, Copy, Debug, Default)]
-struct WritesTo {
+struct NamespaceWrites {
     open: usize,
-    /// When one last ended without an answer.
+    /// When the last one ended that was not answered.
     unanswered: Option<Instant>,
 }
 
-impl WritesTo {
-    /// Whether none is open, and none that was given up may still happen. Else the time to wait.
+impl NamespaceWrites {
+    /// Whether none is in flight, and no unanswered one may still be executed. The error is the time to wait.
     fn have_ended(self, deadline: Duration) -> Result<(), Duration> {
         if self.open > 0 { Err(ANSWER_PERIOD) } else { until(self.unanswered.map(|at| at + deadline)) }
     }
 }
 
-impl OpenWrites {
+impl InFlightWrites {
     fn begin(&self) {
         self.open.fetch_add(1, Ordering::SeqCst);
     }
@@ -242,7 +244,7 @@ impl OpenWrites {
         namespaces.entry(namespace.to_owned()).or_default().open += 1;
     }
 
-    /// Without an answer it counts as given up at the same moment as it counts as open no more.
+    /// An unanswered write is recorded as such under the same lock that ends it.
     fn end_to(&self, namespace: &str, answered: bool, deadline: Duration) {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(writes) = namespaces.get_mut(namespace) {
@@ -264,7 +266,7 @@ impl OpenWrites {
         }
     }
 
-    /// Whether none to this namespace is open, and none that was given up may still happen there. Else the time to wait.
+    /// The same for this namespace. The error is the time to wait.
     fn have_ended_at(&self, namespace: &str, deadline: Duration) -> Result<(), Duration> {
         let anywhere = *self.unanswered_anywhere.lock().unwrap_or_else(PoisonError::into_inner);
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -279,30 +281,30 @@ impl OpenWrites {
         self.open.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether none that was given up may still happen. Else the time to wait.
+    /// Whether no unanswered write may still be executed. The error is the time to wait.
     fn have_ended(&self, deadline: Duration) -> Result<(), Duration> {
         until(self.end_by(deadline))
     }
 
-    /// When the last that was given up can happen no more.
+    /// When the last unanswered write can be executed no more.
     fn end_by(&self, deadline: Duration) -> Option<Instant> {
         let unanswered = *self.unanswered.lock().unwrap_or_else(PoisonError::into_inner);
         unanswered.map(|at| at + deadline)
     }
 }
 
-/// A write to a member cluster. Dropped without an answer, it may still happen until its deadline has passed.
+/// A write to a member cluster. If it is dropped without an answer, it may still be executed until its deadline.
 #[derive(Debug)]
-pub struct OpenWrite<'a> {
-    all: &'a OpenWrites,
-    member: &'a OpenWrites,
+pub struct InFlightWrite<'a> {
+    all: &'a InFlightWrites,
+    member: &'a InFlightWrites,
     namespace: Option<String>,
     deadline: Duration,
     answered: bool,
 }
 
-impl OpenWrite<'_> {
-    /// It goes to this namespace, or makes it.
+impl InFlightWrite<'_> {
+    /// The write goes to this namespace, or creates it.
     #[must_use]
     pub fn to(mut self, namespace: &str) -> Self {
         self.member.begin_to(namespace);
@@ -310,15 +312,15 @@ impl OpenWrite<'_> {
         self
     }
 
-    /// The cluster has said what became of it.
+    /// The cluster has answered the write.
     pub fn answered(mut self) {
         self.answered = true;
     }
 }
 
-impl Drop for OpenWrite<'_> {
+impl Drop for InFlightWrite<'_> {
     fn drop(&mut self) {
-        // Without an answer it counts as given up before it counts as open no more.
+        // An unanswered write must be recorded as such before it is no longer counted as in flight.
         self.member.end(self.answered);
         match &self.namespace {
             Some(namespace) => self.member.end_to(namespace, self.answered, self.deadline),
@@ -328,7 +330,7 @@ impl Drop for OpenWrite<'_> {
     }
 }
 
-/// Whether that time has come; else how long it is until then.
+/// Whether that time has come. The error is the time to wait.
 pub(crate) fn until(time: Option<Instant>) -> Result<(), Duration> {
     match time.map(|time| time.saturating_duration_since(Instant::now())) {
         Some(wait) if !wait.is_zero() => Err(wait),
@@ -341,8 +343,8 @@ mod tests {
     use super::*;
     use tokio::time::advance;
 
-    fn times() -> Times {
-        Times {
+    fn times() -> LeaseTimes {
+        LeaseTimes {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
@@ -383,29 +385,28 @@ mod tests {
 
     #[test]
     fn a_new_holder_confirms_nothing_until_the_former_ones_writes_have_ended() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), false);
         let wait = fence.may_confirm(&member).unwrap_err();
         assert!(wait > Duration::from_secs(19) && wait <= Duration::from_secs(20), "{wait:?}");
-        assert!(
-            fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release()
-        );
+        assert!(fence.clean_at().unwrap() > Instant::now() + Duration::from_secs(19) && !fence.may_release());
         fence.acquired(Moment::now(), true);
         assert_eq!(fence.may_confirm(&member), Ok(()), "the lease was given back cleanly");
     }
 
     #[test]
     fn a_write_that_is_given_up_may_still_happen_until_its_deadline() {
-        let (fence, member, other) = (Fence::new(times()), OpenWrites::default(), OpenWrites::default());
+        let (fence, member, other) =
+            (Fence::new(times()), InFlightWrites::default(), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         fence.begin_write(&member).unwrap().answered();
         assert!(fence.may_confirm(&member).is_ok() && fence.may_release());
         let open = fence.begin_write(&member).unwrap();
-        assert!(!fence.may_release() && fence.clean_from().is_none(), "it is under way");
+        assert!(!fence.may_release() && fence.clean_at().is_none(), "it is under way");
         drop(open);
         assert!(!fence.may_release(), "it may still happen");
         assert!(fence.may_confirm(&member).is_err() && fence.may_confirm(&other).is_ok());
-        assert!(fence.clean_from().unwrap() > Instant::now() + Duration::from_secs(4));
+        assert!(fence.clean_at().unwrap() > Instant::now() + Duration::from_secs(4));
         for writes in [&member, &fence.writes] {
             *writes.unanswered.lock().unwrap() = Some(seconds_ago(5));
         }
@@ -414,7 +415,7 @@ mod tests {
 
     #[test]
     fn nothing_is_confirmed_of_a_namespace_to_which_a_write_is_under_way() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         let (one, other) =
             (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
@@ -428,7 +429,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_write_that_is_given_up_keeps_its_own_namespace_waiting_and_no_other() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         let (one, other) =
             (fence.begin_write(&member).unwrap().to("web"), fence.begin_write(&member).unwrap().to("web"));
@@ -451,7 +452,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_given_up_is_forgotten_when_it_can_happen_no_more() {
-        let (fence, member) = (Fence::new(times()), OpenWrites::default());
+        let (fence, member) = (Fence::new(times()), InFlightWrites::default());
         fence.acquired(Moment::now(), true);
         for number in 0..9 {
             drop(fence.begin_write(&member).unwrap().to(&number.to_string()));
@@ -464,14 +465,14 @@ mod tests {
     #[test]
     fn times_that_do_not_contain_each_other_are_refused() {
         assert!(times().check().is_ok());
-        assert!(Times { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
-        assert!(Times { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
-        assert!(Times { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
+        assert!(LeaseTimes { write_deadline: Duration::from_secs(15), ..times() }.check().is_err());
+        assert!(LeaseTimes { renew_deadline: Duration::from_secs(15), ..times() }.check().is_err());
+        assert!(LeaseTimes { retry_period: Duration::from_secs(10), ..times() }.check().is_err());
     }
 
     #[test]
     fn a_write_deadline_that_leaves_the_server_no_time_to_give_up_first_is_refused() {
-        let check = |millis| Times { write_deadline: Duration::from_millis(millis), ..times() }.check();
+        let check = |millis| LeaseTimes { write_deadline: Duration::from_millis(millis), ..times() }.check();
         assert!(check(2000).is_ok());
         for millis in [0, 1000, 1999] {
             assert!(check(millis).unwrap_err().text().contains("write-deadline must be 2s at least"));

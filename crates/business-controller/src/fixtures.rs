@@ -19,8 +19,8 @@ use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::member::marks::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::NamespaceView;
-use crate::namespace::site::FoundSite;
-use crate::seal::{Keyring, Opened, Origin, Sealed};
+use crate::namespace::target::ObservedState;
+use crate::seal::{Keyring, Origin, Sealed, VerifiedSeal};
 use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, NamespaceStatus, Provenance};
 use meta::quantity::ResourceList;
 use serde_json::{Value, json};
@@ -149,19 +149,19 @@ impl NamespaceView {
     }
 
     /// Both as we make them, with their seals.
-    pub(crate) fn found(&self) -> FoundSite {
-        let opened = Opened { sealed: self.sealed(Origin::Made), is_current: true };
-        FoundSite {
+    pub(crate) fn found(&self) -> ObservedState {
+        let opened = VerifiedSeal { sealed: self.sealed(Origin::Made), is_current: true };
+        ObservedState {
             namespace: Some(Arc::new(self.in_cluster())),
             namespace_seal: Some(opened.clone()),
             quota: Some(Arc::new(self.quota())),
             quota_seal: Some(opened),
-            ..FoundSite::default()
+            ..ObservedState::default()
         }
     }
 }
 
-impl FoundSite {
+impl ObservedState {
     /// The namespace is another one than it was.
     pub(crate) fn with_namespace(mut self, change: impl FnOnce(&mut ClusterNamespace)) -> Self {
         change(Arc::make_mut(self.namespace.as_mut().unwrap()));

@@ -1,18 +1,18 @@
 //! Certificates for people, signed by the member clusters themselves.
 //!
-//! business-api has no credentials of member clusters. It makes a key, and sends the request for its certificate to any
-//! replica of the controller; the key stays there. The replica has the cluster sign it, with a credential of the cluster
-//! that may do nothing else. Nothing is kept, so no leader is needed.
+//! business-api has no credentials of member clusters. It generates a key, which stays there, and sends the certificate
+//! request to any replica of the controller. The replica has the cluster sign it, with a credential of the cluster that
+//! can do nothing else. Nothing is stored, so no leader is needed.
 
-/// Where clusters sign, and where people reach them.
-pub mod places;
-/// Whose certificate a request is for.
+/// Looks up where a cluster signs, and where people reach it.
+pub mod clusters;
+/// Checks the subject of a certificate request.
 pub mod subject;
-/// The cluster's own way to a certificate.
+/// Has a certificate signed by the cluster.
 pub mod sign;
-/// Requests in turn, each to its end.
-pub mod desk;
-/// The listener, for business-api alone.
+/// The queue of requests, and the worker that handles them.
+pub mod worker;
+/// The HTTPS listener, for business-api alone.
 pub mod serve;
 
 use meta::status::{Status, StatusCause};
@@ -20,28 +20,28 @@ use meta::status::{Status, StatusCause};
 /// Why no certificate was issued.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IssueRefusal {
-    /// The request is not one that business-api would send.
+    /// business-api would not send such a request.
     #[error("{0}")]
-    Wrong(String),
+    Invalid(String),
     /// This cluster does not issue certificates, for a reason that lasts.
     #[error("{0}")]
     CannotSign(String),
-    /// No answer came in time.
+    /// There was no answer in time.
     #[error("{0}")]
     TimedOut(String),
-    /// Something else is missing that may come back by itself.
+    /// Something is missing that may come back by itself.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Seconds after which it may be tried again.
+/// When business-api may retry.
 const RETRY_AFTER_SECONDS: u32 = 2;
 
 impl IssueRefusal {
-    /// For business-api.
+    /// The answer to business-api.
     pub fn status(&self) -> Status {
         match self {
-            Self::Wrong(why) => Status::bad_request(why),
+            Self::Invalid(why) => Status::bad_request(why),
             Self::CannotSign(why) => {
                 let cause = StatusCause {
                     reason: "FieldValueNotSupported".to_owned(),
@@ -55,10 +55,10 @@ impl IssueRefusal {
         }
     }
 
-    /// Label for metrics: a closed set.
+    /// The label for metrics, from a closed set.
     pub fn category(&self) -> &'static str {
         match self {
-            Self::Wrong(_) => "wrong",
+            Self::Invalid(_) => "wrong",
             Self::CannotSign(_) => "cannot_sign",
             Self::TimedOut(_) => "timed_out",
             Self::Unavailable(_) => "unavailable",

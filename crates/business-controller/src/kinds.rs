@@ -1,4 +1,4 @@
-//! What a kind of ours says of itself, and one object of it.
+//! Our kinds, and the trimmed view of an object.
 
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
@@ -9,18 +9,18 @@ use std::fmt::{Debug, Display};
 use std::hash::Hash;
 use std::sync::Arc;
 
-/// One of our kinds: what its objects are and how they are looked up.
+/// One of our kinds: its types, and how its objects are looked up.
 pub trait Kind: Clone + Debug + Default + PartialEq + Eq + Send + Sync + 'static {
     const KIND: &'static str;
     const PLURAL: &'static str;
     type Spec: ObjectPart;
     type Status: ObjectPart;
     type Key: ObjectKey;
-    /// Look-ups beside the one by key, kept with the cache.
+    /// Secondary indices, kept with the cache.
     type Index: ViewIndex<Self>;
-    /// What its controller remembers from pass to pass. It is lost with the process.
+    /// What its controller keeps between passes. It is lost with the process.
     type Memory: Default + Debug + Send + Sync;
-    /// Whether labels and foreign annotations are kept, too: templates may take values out of them.
+    /// Whether labels and annotations of others are kept, too: templates may take values from them.
     const KEEPS_METADATA: bool = false;
 
     fn resource() -> ApiResource {
@@ -45,26 +45,26 @@ impl<T> ObjectPart for T where
 {
 }
 
-/// Follows the changes of a cache.
+/// A secondary index, updated with each change of the cache.
 pub trait ViewIndex<K: Kind>: Default + Debug + Send + Sync {
     fn follow(&mut self, change: &ViewChange<K>);
 }
 
-/// No look-ups.
+/// A kind without indices.
 impl<K: Kind> ViewIndex<K> for () {
     fn follow(&mut self, _change: &ViewChange<K>) {}
 }
 
-/// The object as kubectl has last applied it, in one text.
+/// kubectl's copy of the whole object, which would only take memory.
 const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What names an object of a kind.
+/// The key of an object: namespace, if the kind has one, and name.
 pub trait ObjectKey: Clone + Debug + Default + Display + Ord + Hash + Send + Sync + 'static {
     fn new(namespace: Option<&str>, name: &str) -> Self;
     fn namespace(&self) -> Option<&str>;
     fn name(&self) -> &str;
 
-    /// Where the object lives.
+    /// The API that serves the object.
     fn api(&self, client: Client, resource: &ApiResource) -> Api<DynamicObject> {
         match self.namespace() {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
@@ -73,7 +73,7 @@ pub trait ObjectKey: Clone + Debug + Default + Display + Ord + Hash + Send + Syn
     }
 }
 
-/// The key of a kind that lies in nothing.
+/// The key of a cluster-scoped kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RootKey {
     pub name: Arc<str>,
@@ -99,7 +99,7 @@ impl Display for RootKey {
     }
 }
 
-/// The key of a kind whose objects lie in a project.
+/// The key of a namespaced kind. Its namespace is a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProjectKey {
     pub project: Arc<str>,
@@ -121,7 +121,7 @@ impl ObjectKey for ProjectKey {
 }
 
 impl ProjectKey {
-    /// The objects that lie in a project, sorted by name.
+    /// The objects of a project, sorted by name.
     pub fn within<K: Kind<Key = Self>>(
         views: &BTreeMap<Self, Arc<View<K>>>,
         project: &str,
@@ -140,7 +140,7 @@ impl Display for ProjectKey {
     }
 }
 
-/// One object, trimmed to what is decided from.
+/// One object, trimmed to the fields that the controller uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View<K: Kind> {
     pub key: K::Key,
@@ -151,43 +151,44 @@ pub struct View<K: Kind> {
     pub created: i64,
     /// `metadata.deletionTimestamp`, in seconds since 1970.
     pub deleting_since: Option<i64>,
-    /// Annotations of ours; all of them where the kind keeps its metadata.
+    /// Our annotations; all annotations if the kind keeps its metadata.
     pub annotations: BTreeMap<String, String>,
-    /// Where the kind keeps its metadata.
+    /// Empty unless the kind keeps its metadata.
     pub labels: BTreeMap<String, String>,
     pub spec: K::Spec,
     pub status: K::Status,
 }
 
-/// What a change was: of the first sight there is no `old`, of what is gone no `new`.
+/// A change of a cached object: `old` is `None` for an added object, `new` for a removed one.
 #[derive(Clone, Debug)]
 pub struct ViewChange<K: Kind> {
     pub old: Option<Arc<View<K>>>,
     pub new: Option<Arc<View<K>>>,
-    pub heard: Heard,
+    pub source: ChangeSource,
 }
 
-/// How the cache heard of an object.
+/// Where the cache has a change from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// It has just happened.
-    ByEvent,
-    /// It may have happened at any time.
-    InList,
-    /// Taken only while the watch has not caught up with it, so that nothing that is gone comes back.
-    FromOwnWrite,
+pub enum ChangeSource {
+    /// An event of the watch: the change has just happened.
+    WatchEvent,
+    /// A list: the change may have happened at any time.
+    List,
+    /// The answer to our own write. It is ignored once the watch has caught up, so that a removed object does not come
+    /// back.
+    OwnWrite,
 }
 
-/// An object that is not what its schema says.
+/// An object does not match its schema.
 #[derive(Debug, thiserror::Error)]
 #[error("decode {field}")]
-pub struct Undecodable {
+pub struct DecodeError {
     field: &'static str,
     source: serde_json::Error,
 }
 
 impl<K: Kind> View<K> {
-    pub fn decode(object: DynamicObject) -> Result<Self, Undecodable> {
+    pub fn decode(object: DynamicObject) -> Result<Self, DecodeError> {
         let DynamicObject { metadata, mut data, .. } = object;
         let annotations = metadata.annotations.unwrap_or_default();
         Ok(Self {
@@ -214,12 +215,12 @@ impl<K: Kind> View<K> {
         self.deleting_since.is_some()
     }
 
-    /// Whether it has been going for longer than this, in seconds.
+    /// Whether its deletion began at least this many seconds ago.
     pub fn has_been_going(&self, patience: i64, now: i64) -> bool {
         self.deleting_since.is_some_and(|since| now.saturating_sub(since) >= patience)
     }
 
-    /// `spec.finalizers` without one token; `None` when it was not among them.
+    /// `spec.finalizers` without one token; `None` if it does not contain it.
     pub fn without(tokens: &[String], token: &str) -> Option<Vec<String>> {
         let left: Vec<String> = tokens.iter().filter(|held| *held != token).cloned().collect();
         (left.len() < tokens.len()).then_some(left)
@@ -229,14 +230,14 @@ impl<K: Kind> View<K> {
 fn part<T: DeserializeOwned + Default>(
     data: &mut serde_json::Value,
     field: &'static str,
-) -> Result<T, Undecodable> {
+) -> Result<T, DecodeError> {
     match data.get_mut(field).map(serde_json::Value::take) {
         None | Some(serde_json::Value::Null) => Ok(T::default()),
-        Some(value) => serde_json::from_value(value).map_err(|source| Undecodable { field, source }),
+        Some(value) => serde_json::from_value(value).map_err(|source| DecodeError { field, source }),
     }
 }
 
-/// A resourceVersion as a number. They are compared only within one resource of one server.
+/// A resourceVersion as a number. Compare only those of one resource of one server.
 pub fn revision(resource_version: &str) -> u64 {
     resource_version.parse().unwrap_or_default()
 }

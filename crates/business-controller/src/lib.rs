@@ -1,24 +1,24 @@
-//! The controller of `business.tkestack.io/v1`: it brings member clusters to what our objects ask for, and our
-//! objects' status to what there is. It sees the world only through kube-apiserver and the member clusters, and
-//! holds no truth: killing it loses nothing.
+//! The controller of `business.tkestack.io/v1`. It reconciles member clusters with the spec of our objects, and writes
+//! their status. It talks to kube-apiserver and to the member clusters only, and keeps no state of its own: it can be
+//! killed at any time.
 //!
-//! Modules stand in the order in which a change travels.
+//! The modules are in the order in which a change passes through them.
 #![expect(missing_docs, reason = "no library is published: names and types speak")]
 
 pub mod config;
-/// Puts the parts together.
+/// Starts the program and all its tasks.
 pub mod run;
-/// What may be written at this moment.
+/// Fencing: which writes the holder of a share may send now.
 pub mod fence;
-/// The shares of the work, and who has which.
+/// Shares of the work, and leader election for each of them.
 pub mod shares;
-/// How member clusters are dialled.
+/// Clients of member clusters: direct, by proxy or through the tunnel.
 pub mod dial;
-/// The tunnel's server beside.
+/// Liveness check of the tunnel's server in the container beside.
 pub mod tunnel;
-/// The member clusters: which there are, and what the API server is told of them.
+/// The directory of member clusters: which exist, and their registration.
 pub mod directory;
-/// What we have written into a member cluster, sealed.
+/// Seals: HMACs on what we write into member clusters.
 pub mod seal;
 /// One member cluster.
 pub mod member;
@@ -26,25 +26,25 @@ pub mod member;
 pub mod members;
 /// The table of controllers.
 pub mod controllers;
-/// What a kind of ours says of itself.
+/// Our kinds as traits, and the trimmed view of an object.
 pub mod kinds;
-/// One kind's objects as last seen.
+/// The cache of the objects of one kind.
 pub mod cache;
-/// What there was when a share came to us.
-pub mod inventory;
-/// Our objects as last seen: a cache for each kind.
+/// Snapshots taken when a share is acquired, to detect a cache that is behind.
+pub mod acquisition;
+/// The caches of all our kinds.
 pub mod objects;
-/// Every watch on our kinds.
+/// The watches that fill these caches.
 pub mod watches;
-/// Objects to look at.
+/// The work queue.
 pub mod queue;
-/// Gives each object its pass.
+/// Takes keys from the queue and calls the reconciler of their kind.
 pub mod dispatch;
-/// What every pass is given.
+/// What every reconciler gets.
 pub mod context;
-/// What is done when a share comes and goes.
-pub mod work;
-/// What a controller of one kind does.
+/// What to do when a share is acquired or released.
+pub mod share_callbacks;
+/// The trait that the controller of a kind implements.
 pub mod controller;
 /// The controller of projects.
 pub mod project;
@@ -52,9 +52,9 @@ pub mod project;
 pub mod namespace;
 /// The controller of emigrations.
 pub mod nsemigration;
-/// When figures in a status may be written again.
-pub mod figures;
-/// Writes what is new of a status.
+/// Limits how often usage figures in a status are written.
+pub mod throttle;
+/// Writes the difference of two statuses.
 pub mod status;
 /// The controller of tenants.
 pub mod tenant;
@@ -64,25 +64,25 @@ pub mod member_cluster;
 pub mod namespace_template;
 /// The controller of image namespaces and chart groups.
 pub mod registry;
-/// Calls to our API.
+/// Calls to the API of our kinds.
 pub mod business;
-/// Who is named in what is written.
-pub mod managers;
+/// Field managers, as in `managedFields`.
+pub mod field_managers;
 /// Digests of what was written.
 pub mod digest;
-/// The difference of two documents.
+/// Merge patches (RFC 7386).
 pub mod merge;
 /// Kubernetes events.
 pub mod events;
-/// The slow full pass over the member clusters.
+/// The audit: a full comparison of member clusters with our objects.
 pub mod audit;
 /// Certificates for people.
 pub mod issuer;
 /// Namespaces of member clusters that nobody manages.
 pub mod adoption;
-/// What namespaces say of their clusters.
+/// Copies a cluster's description into the spec of its namespaces.
 pub mod descriptions;
-/// How a pass ended, and the metrics.
+/// The outcome of a reconciliation, and the metrics.
 pub mod outcome;
 /// What can go wrong.
 pub mod error;

@@ -1,51 +1,51 @@
-//! One member cluster: what is seen of it, whether it answers, and calls to it.
+//! One member cluster: its cache, its reachability, and calls to it.
 
-/// What is seen of it.
+/// The cache of its objects.
 pub mod observed;
 /// Its namespaces, trimmed.
 pub mod namespace;
 /// Its quotas, trimmed.
 pub mod quota;
-/// Its bindings, trimmed, and whom they name.
+/// Its role bindings, trimmed, and their subjects.
 pub mod binding;
-/// Marks of ours on all of these.
+/// Our labels and annotations on these objects.
 pub mod marks;
-/// Objects of one kind, as its watch has told of them.
-pub mod sights;
-/// How far the use that its quotas show is to be believed.
-pub mod counting;
-/// Its bindings that are not ours.
+/// A store of objects that is filled by a watch.
+pub mod watch_store;
+/// Whether a quota's usage was recounted since its limits changed.
+pub mod recount;
+/// Role bindings that are not ours.
 pub mod others;
-/// How much memory that takes.
+/// An estimate of memory use.
 pub(crate) mod weight;
-/// How much of it all clusters together may take.
-pub mod bound;
-/// Whether it has to go for that.
-mod weighing;
-/// What templates have set of namespaces.
-pub mod dressing;
-/// What templates have put into namespaces.
+/// The memory budget of all clusters.
+pub mod memory_budget;
+/// Evicts a cluster that exceeds the budget.
+mod eviction;
+/// Labels and annotations that a template has set on a namespace.
+pub mod template_metadata;
+/// Objects that templates have created.
 pub mod template_objects;
-/// Watches of that.
+/// The watches of these.
 mod template_watches;
-/// Objects of one kind, as far as they are known.
-pub mod seen;
-/// Pull secrets, and who may use them.
+/// A store behind a lock, with the reason why it could not be listed.
+pub mod shared_store;
+/// Pull secrets, and service accounts that use them.
 pub mod pull_objects;
-/// Watches of those.
+/// The watches of these.
 mod pull_watches;
-/// Lists in pages that can be read.
+/// Lists and watches in pages of a size that can be read.
 pub(crate) mod pages;
-/// Lists that nothing waits for.
-mod first_list;
+/// The first list of objects that are optional.
+mod initial_list;
 /// Calls to a member cluster, each with a deadline.
 pub mod api;
-/// Whether it answers, and its watches.
+/// Probes of the cluster, and its watches.
 pub mod session;
-/// How those get on.
-mod progress;
-/// What is new of it.
-mod news;
+/// The health of the watches.
+mod watch_health;
+/// Notes changes of the cluster and wakes what depends on it.
+mod notify;
 
 pub use api::{Identity, MemberApi};
 pub use binding::ClusterBinding;
@@ -53,10 +53,10 @@ pub use namespace::ClusterNamespace;
 pub use observed::Observed;
 pub use quota::ClusterQuota;
 
+use crate::acquisition::{AcquisitionSnapshot, CacheProgress};
 use crate::error::CallFailure;
-use crate::inventory::{Inventory, ViewAge};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
-use crate::shares::Post;
+use crate::shares::ShareState;
 use kube::Client;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -66,9 +66,9 @@ use tokio::sync::Notify;
 /// Whether a member cluster answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// It was not asked yet, or its lists are not complete yet.
+    /// It was not probed yet, or its first lists have not ended.
     Connecting,
-    /// It answers, and everything of ours in it was listed.
+    /// It answers, and its namespaces and quotas were listed.
     Reachable,
     /// It does not answer.
     Unreachable {
@@ -86,83 +86,85 @@ pub struct Member {
     pub name: String,
     /// The cluster that the name stands for: the uid of its `kube-system`.
     pub uid: String,
-    /// Which tenure of its share it is followed in.
-    pub tenure: u64,
+    /// The term of its share in which it is followed.
+    pub term: u64,
     /// Calls to it.
     pub api: MemberApi,
     /// What is seen of it.
     pub observed: Observed,
     reach: RwLock<Reach>,
-    /// It had to go when more was seen of all clusters than is kept, and was not seen whole since.
-    set_aside: AtomicBool,
-    /// Its namespaces at a moment of the tenure, once they were read.
-    inventory: OnceLock<Inventory>,
-    /// A call to it has failed: look now whether it still answers.
-    pub suspect: Notify,
-    /// Other credentials are used from now on.
-    switched: Notify,
-    /// Of its namespaces that have lost their objects the last that people were taken out of.
-    last_lost: Mutex<String>,
+    /// It was evicted because the memory budget was exceeded, and was not listed completely since.
+    evicted: AtomicBool,
+    /// Our namespaces in it when the share was acquired, once they were listed.
+    acquisition: OnceLock<AcquisitionSnapshot>,
+    /// Asks for a probe now, because a call has failed.
+    pub probe_request: Notify,
+    /// The client was replaced: the watches have to be restarted.
+    credentials_changed: Notify,
+    /// The lost namespace from which roles were withdrawn last. The next audit goes on after it.
+    last_cleared_lost: Mutex<String>,
 }
 
 impl Member {
-    /// A member cluster that was not asked yet, and counts use again within a time.
-    pub fn new(name: &str, uid: &str, client: Client, post: &Post, recount: Duration) -> Arc<Self> {
+    /// A member cluster that was not probed yet. It recounts its quotas within `recount`.
+    pub fn new(name: &str, uid: &str, client: Client, state: &ShareState, recount: Duration) -> Arc<Self> {
         Arc::new(Self {
             name: name.to_owned(),
             uid: uid.to_owned(),
-            tenure: post.tenure(),
-            api: MemberApi::new(client, uid, &post.fence),
+            term: state.term(),
+            api: MemberApi::new(client, uid, &state.fence),
             observed: Observed::new(recount),
             reach: RwLock::new(Reach::Connecting),
-            set_aside: AtomicBool::new(false),
-            inventory: OnceLock::new(),
-            suspect: Notify::new(),
-            switched: Notify::new(),
-            last_lost: Mutex::default(),
+            evicted: AtomicBool::new(false),
+            acquisition: OnceLock::new(),
+            probe_request: Notify::new(),
+            credentials_changed: Notify::new(),
+            last_cleared_lost: Mutex::default(),
         })
     }
 
-    /// These were its namespaces at a moment of the tenure.
-    pub fn take_over(&self, inventory: Inventory) {
-        self.inventory.get_or_init(|| inventory);
+    /// Sets our namespaces in it at the time the share was acquired.
+    pub fn set_acquisition_snapshot(&self, acquisition: AcquisitionSnapshot) {
+        self.acquisition.get_or_init(|| acquisition);
     }
 
-    /// Whether it is known which namespaces it had at a moment of the tenure.
-    pub fn is_taken_over(&self) -> bool {
-        self.inventory.get().is_some()
+    /// Whether the namespaces at that time are known.
+    pub fn has_acquisition_snapshot(&self) -> bool {
+        self.acquisition.get().is_some()
     }
 
-    /// Whether an object of our view may be decided from: it was not changed, and has not gone, before the tenure has begun.
-    pub fn may_decide_from(&self, object: &NamespaceView, age: ViewAge) -> bool {
-        let inventory = self.inventory.get();
-        inventory.is_some_and(|inventory| inventory.has_no_newer::<BusinessNamespace>(object, age))
+    /// Whether a cached object is at least as new as the acquisition of the share.
+    pub fn is_up_to_date(&self, object: &NamespaceView, progress: CacheProgress) -> bool {
+        let acquisition = self.acquisition.get();
+        acquisition
+            .is_some_and(|acquisition| acquisition.is_up_to_date::<BusinessNamespace>(object, progress))
     }
 
-    /// Whether nobody can have written for an object that was made at this revision but in this tenure.
-    pub fn is_first_for(&self, revision: u64) -> bool {
-        self.inventory.get().is_some_and(|inventory| inventory.is_before(revision))
-            && self.api.former_holders_have_ended()
+    /// Whether only this replica, in this term, can have written anything for an object that was created at this
+    /// revision.
+    pub fn is_sole_writer_for(&self, revision: u64) -> bool {
+        self.acquisition.get().is_some_and(|acquisition| acquisition.is_older_than(revision))
+            && self.api.former_holders_writes_ended()
     }
 
-    /// Goes on with another client of the same cluster. What is seen of it stays; its watches begin anew.
-    pub fn switch(&self, client: Client) {
-        self.api.switch(client);
-        self.switched.notify_one();
+    /// Replaces the client by another one of the same cluster. The cache stays; the watches are restarted.
+    pub fn set_client(&self, client: Client) {
+        self.api.set_client(client);
+        self.credentials_changed.notify_one();
     }
 
-    /// Asks whether it is still this cluster that answers: what another one says, or does not have, counts for nothing.
-    pub async fn is_the_one(&self) -> Result<(), CallFailure> {
-        self.recognize(&self.api.cluster_uid().await?)
+    /// Asks the cluster for its uid. If another cluster answers in its place, that is a failure.
+    pub async fn verify_identity(&self) -> Result<(), CallFailure> {
+        self.check_uid(&self.api.cluster_uid().await?)
     }
 
-    /// The same, and how far its history has come.
+    /// The same, and the newest revision there.
     pub async fn probe(&self) -> Result<u64, CallFailure> {
         let Identity { uid, revision } = self.api.identity().await?;
-        self.recognize(&uid).map(|()| revision)
+        self.check_uid(&uid).map(|()| revision)
     }
 
-    fn recognize(&self, found: &str) -> Result<(), CallFailure> {
+    fn check_uid(&self, found: &str) -> Result<(), CallFailure> {
         let uid = &self.uid;
         if found == uid {
             return Ok(());
@@ -171,24 +173,24 @@ impl Member {
         Err(CallFailure::Unavailable(message))
     }
 
-    /// Of its namespaces that have lost their objects the last that people were taken out of.
-    pub fn last_lost(&self) -> String {
-        self.last_lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The lost namespace from which roles were withdrawn last.
+    pub fn last_cleared_lost(&self) -> String {
+        self.last_cleared_lost.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// It is this one's turn.
-    pub fn set_last_lost(&self, namespace: &str) {
-        namespace.clone_into(&mut self.last_lost.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Records that roles are being withdrawn from this one.
+    pub fn set_last_cleared_lost(&self, namespace: &str) {
+        namespace.clone_into(&mut self.last_cleared_lost.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Whether it had to go when more was seen of all clusters than is kept, and was not seen whole since.
-    pub fn is_set_aside(&self) -> bool {
-        self.set_aside.load(Ordering::Relaxed)
+    /// Whether it was evicted because the memory budget was exceeded, and was not listed completely since.
+    pub fn is_evicted(&self) -> bool {
+        self.evicted.load(Ordering::Relaxed)
     }
 
-    /// The same, from now on.
-    fn set_aside(&self, is: bool) {
-        self.set_aside.store(is, Ordering::Relaxed);
+    /// Records whether it is evicted.
+    fn set_evicted(&self, is: bool) {
+        self.evicted.store(is, Ordering::Relaxed);
     }
 
     /// Whether it answers.
@@ -196,7 +198,7 @@ impl Member {
         self.reach.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets whether it answers; `true` if that is a change.
+    /// Sets whether it answers. Returns `true` if that is a change.
     pub fn set_reach(&self, reach: Reach) -> bool {
         let mut held = self.reach.write().unwrap_or_else(PoisonError::into_inner);
         let changed = *held != reach;

@@ -1,14 +1,14 @@
-//! The controller of member clusters: what is seen of each, and its end.
+//! The controller of member clusters: it writes the status of each, and finalizes it.
 
-/// What a member cluster is to the controller.
+/// The kind, and what is remembered of each cluster.
 pub mod kind;
-/// What of it is granted and used.
+/// How much of a cluster is granted and used.
 pub mod usage;
-/// What its nodes have.
+/// Reads the capacity of the nodes.
 pub mod nodes;
-/// What may be granted of it, where that follows from its nodes.
+/// Derives the capacity of a cluster from its nodes.
 pub mod capacity;
-/// The status to show; pure.
+/// Computes the status; pure.
 pub mod status;
 
 use crate::context::Context;
@@ -16,36 +16,36 @@ use crate::controller::Controller;
 use crate::dispatch;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::members::Lookup;
+use crate::namespace::enqueue::enqueue_access_in_cluster;
 use crate::namespace::kind::BusinessNamespace;
-use crate::namespace::wake::wake_access_in_cluster;
-use crate::namespace_template::wake::wake_templates;
-use crate::objects::Tabled as _;
+use crate::namespace_template::enqueue::enqueue_all_templates;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::status::write_status;
 use crate::tenant::kind::BusinessTenant;
+use crate::throttle::Pace;
 use business_types::condition::{self, Condition};
 use business_types::{MemberClusterStatus, names};
 use kind::{BusinessMemberCluster, MemberClusterView};
-use status::ClusterSight;
+use status::ClusterObservation;
 use std::time::Duration;
 use usage::ClusterUsage;
 
-/// How often the figures of a cluster are written.
+/// How often the usage figures of a cluster are written.
 const PACE: Pace = Pace {
     floor: Duration::from_secs(1),
     each: Duration::from_micros(200),
     ceiling: Duration::from_secs(10),
 };
-/// Latest time to look again at what a cluster waits for.
+/// How soon a deletion that waits is checked again.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Until the API says what the caches say.
+/// How soon to check again while the API and the cache differ.
 const SOON: Duration = Duration::from_secs(1);
-/// The group of member clusters in the queue: no member cluster has an empty name.
+/// The group of `MemberCluster` objects in the queue: no member cluster has an empty name.
 const GROUP: &str = "";
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
@@ -57,16 +57,16 @@ impl Controller for BusinessMemberCluster {
             let identity = |view: &MemberClusterView| view.spec.identity;
             let (old, new) = (change.old.as_deref(), change.new.as_deref());
             if old.map(identity).unwrap_or_default() != new.map(identity).unwrap_or_default() {
-                wake_access_in_cluster(cx, view.key.name());
+                enqueue_access_in_cluster(cx, view.key.name());
             }
             let uid = |view: &MemberClusterView| view.status.uid.clone();
             if old.map(uid).unwrap_or_default() != new.map(uid).unwrap_or_default() {
-                // It is in another share from now on.
-                cx.shares.touch();
+                // The cluster belongs to another share from now on.
+                cx.shares.notify_changed();
                 dispatch::cluster_changed(cx, view.key.name());
             }
             if old.is_some_and(answers) != new.is_some_and(answers) {
-                wake_templates(cx);
+                enqueue_all_templates(cx);
             }
         }
     }
@@ -77,17 +77,17 @@ impl Controller for BusinessMemberCluster {
             memory.figures.forget(key);
             return Ok(PassOutcome::Skipped);
         };
-        let sight = sight(cx, key.name());
-        let next = status::next(&object, &sight, &cx.now());
+        let observation = observe(cx, key.name());
+        let next = status::next(&object, &observation, &cx.now());
         match show(cx, &object, &next).await? {
-            PassOutcome::Unchanged if object.is_deleting() => end(cx, &object, &sight.usage).await,
-            // Its end is decided from what is stored by then.
+            PassOutcome::Unchanged if object.is_deleting() => end(cx, &object, &observation.usage).await,
+            // The deletion goes on from the status that was just written.
             PassOutcome::Applied if object.is_deleting() => Ok(PassOutcome::WaitingFor(SOON)),
             shown => Ok(shown),
         }
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for cluster in cx.objects.member_clusters.all() {
             wake_cluster(cx, cluster.key.name(), Lane::Later);
         }
@@ -98,30 +98,30 @@ impl Controller for BusinessMemberCluster {
     }
 }
 
-/// Looks at a cluster again, if there is an object of it. What only changes its figures waits until they may be written.
+/// Enqueues a cluster, if it has an object. A change of figures waits until they may be written.
 pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
     let key = RootKey::new(None, name);
     if lane == Lane::Later && cx.objects.member_clusters.get(&key).is_none() {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.member_clusters.memory.figures.wait(&key) } else { None };
-    cx.wake(&BusinessMemberCluster::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessMemberCluster::object_ref(key), GROUP, lane, wait.unwrap_or_default());
 }
 
-/// Whether a cluster answers, as whoever follows it says.
+/// Whether a cluster answers, as its status says.
 pub fn answers(object: &MemberClusterView) -> bool {
     condition::find(&object.status.conditions, condition::ANSWERS).is_some_and(Condition::is_true)
 }
 
-fn sight(cx: &Context, name: &str) -> ClusterSight {
+fn observe(cx: &Context, name: &str) -> ClusterObservation {
     let memory = &cx.objects.member_clusters.memory;
     let reach = match cx.member(name) {
         Lookup::Found(member) => Some(member.reach()),
         Lookup::NotLoaded | Lookup::Unknown => None,
     };
-    ClusterSight {
+    ClusterObservation {
         reach,
-        directory: memory.sight(name),
+        directory: memory.directory_entry(name),
         comparison: memory.comparison(name),
         nodes: memory.nodes(name),
         usage: ClusterUsage::of(name, &cx.objects),
@@ -146,16 +146,16 @@ async fn show(
     let Some(written) = write_status(cx, object, &object.status, next).await? else {
         return Ok(PassOutcome::Unchanged);
     };
-    // Our own write is old when the watch brings it.
+    // The watch will not report our own write as a change.
     if answers(object) != answers(&written) {
-        wake_templates(cx);
+        enqueue_all_templates(cx);
     }
     let objects = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(objects));
     Ok(PassOutcome::Applied)
 }
 
-/// Lets a cluster go of which nothing is granted, and in which nothing lives.
+/// Finalizes a cluster of which nothing is granted, used or held.
 async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> Result<PassOutcome, Error> {
     let Some(left) = MemberClusterView::without(&object.spec.finalizers, names::MEMBER_CLUSTER_FINALIZER)
     else {
@@ -164,7 +164,7 @@ async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> 
     if usage.in_use().is_some() {
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
-    // What is held in memory may be behind: the last look is at the server's own state.
+    // The caches may be behind, so the API is asked last.
     if is_used(cx, object.key.name()).await? {
         return Ok(PassOutcome::WaitingFor(SOON));
     }
@@ -176,14 +176,16 @@ async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> 
 
 async fn is_used(cx: &Context, cluster: &str) -> Result<bool, CallFailure> {
     let living =
-        cx.business.some_where::<BusinessNamespace>(&format!("spec.clusterName={cluster}"), 1).await?;
+        cx.business.list_by_field::<BusinessNamespace>(&format!("spec.clusterName={cluster}"), 1).await?;
     let mut used = !living.is_empty();
     cx.business
-        .each::<BusinessProject>(|project| {
+        .for_each::<BusinessProject>(|project| {
             let held = project.status.ledger.held.iter().any(|held| held.cluster_name == cluster);
             used |= held || project.spec.clusters.contains_key(cluster);
         })
         .await?;
-    cx.business.each::<BusinessTenant>(|tenant| used |= tenant.spec.clusters.contains_key(cluster)).await?;
+    cx.business
+        .for_each::<BusinessTenant>(|tenant| used |= tenant.spec.clusters.contains_key(cluster))
+        .await?;
     Ok(used)
 }

@@ -1,62 +1,68 @@
-//! The member clusters that the directory has accepted.
+//! The member clusters that are followed here.
 
 use crate::member::Member;
-use crate::member::bound::Bound;
+use crate::member::memory_budget::MemoryBudget;
 use crate::shares::Share;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 use tokio::sync::{Notify, SetOnce};
 
-/// The member clusters by name.
+/// The member clusters by name, and what applies to all of them.
 #[derive(Debug)]
 pub struct Members {
-    accepted: RwLock<AcceptedCluster>,
-    /// Whether the directory was ever read.
+    state: RwLock<MembersState>,
+    /// Set when the directory was read for the first time.
     read: SetOnce<()>,
-    /// One has not answered: where there are other credentials of it, they are tried now.
-    pub doubted: Notify,
-    /// How much is kept of all of them.
-    pub bound: Bound,
-    /// Within this time each of them has counted again what its quotas limit.
+    /// A probe has failed: new credentials of clusters are to be tried now.
+    pub probe_failed: Notify,
+    /// The memory budget of all of them together.
+    pub memory_budget: MemoryBudget,
+    /// Within this time every cluster has recounted its quotas.
     pub recount: Duration,
 }
 
 #[derive(Debug, Default)]
-struct AcceptedCluster {
-    /// The shares of which all members are here, and since which tenure of each.
-    attended: BTreeMap<Share, u64>,
+struct MembersState {
+    /// The shares of which all members are known, each with the term that this holds for.
+    complete_shares: BTreeMap<Share, u64>,
     members: BTreeMap<String, Arc<Member>>,
     absent: BTreeMap<String, String>,
 }
 
-/// What the directory says of a name.
+/// The result of looking up a member cluster by name.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The directory was not read yet since its share is ours.
+    /// The directory was not read since this replica holds the share.
     NotLoaded,
-    /// It is not listed, or not accepted.
+    /// The directory does not list it, or it was refused.
     Unknown,
     Found(Arc<Member>),
 }
 
 impl Members {
-    /// None yet.
-    pub fn new(bound: Bound, recount: Duration) -> Self {
-        Self { accepted: RwLock::default(), read: SetOnce::new(), doubted: Notify::new(), bound, recount }
+    /// No members yet.
+    pub fn new(memory_budget: MemoryBudget, recount: Duration) -> Self {
+        Self {
+            state: RwLock::default(),
+            read: SetOnce::new(),
+            probe_failed: Notify::new(),
+            memory_budget,
+            recount,
+        }
     }
 
-    /// A member in this tenure of the share that its name belongs to.
-    pub fn find(&self, name: &str, share: Share, tenure: u64) -> Lookup {
-        let accepted = self.read();
-        match accepted.members.get(name).filter(|member| member.tenure == tenure) {
+    /// Finds a member. `share` is the one that its name belongs to, and `term` the current term of it.
+    pub fn find(&self, name: &str, share: Share, term: u64) -> Lookup {
+        let state = self.read();
+        match state.members.get(name).filter(|member| member.term == term) {
             Some(member) => Lookup::Found(Arc::clone(member)),
-            None if accepted.attended.get(&share) == Some(&tenure) => Lookup::Unknown,
+            None if state.complete_shares.get(&share) == Some(&term) => Lookup::Unknown,
             None => Lookup::NotLoaded,
         }
     }
 
-    /// The cluster that a name stands for, if it is followed.
+    /// The uid of the cluster that a name stands for, if it is followed.
     pub fn uid(&self, name: &str) -> Option<String> {
         self.read().members.get(name).map(|member| member.uid.clone())
     }
@@ -74,7 +80,7 @@ impl Members {
         self.write().members.remove(name);
     }
 
-    /// Names that stand for a cluster and are not among the members, and why.
+    /// Names of clusters in use that are not followed, and why.
     pub fn absent(&self) -> BTreeMap<String, String> {
         self.read().absent.clone()
     }
@@ -89,25 +95,25 @@ impl Members {
     }
 
     /// Waits until the directory was read.
-    pub async fn were_read(&self) {
+    pub async fn wait_until_read(&self) {
         self.read.wait().await;
     }
 
-    /// All members of these shares are here: the shares of which that was not so before.
-    pub fn attend(&self, held: BTreeMap<Share, u64>) -> Vec<Share> {
-        let mut accepted = self.write();
-        let is_new = |(share, tenure): &(&Share, &u64)| accepted.attended.get(*share) != Some(*tenure);
+    /// Records that all members of these shares are known. Returns the shares for which that is new.
+    pub fn set_complete_shares(&self, held: BTreeMap<Share, u64>) -> Vec<Share> {
+        let mut state = self.write();
+        let is_new = |(share, term): &(&Share, &u64)| state.complete_shares.get(*share) != Some(*term);
         let new = held.iter().filter(is_new).map(|(share, _)| *share).collect();
-        accepted.attended = held;
+        state.complete_shares = held;
         let _known_already = self.read.set(());
         new
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, AcceptedCluster> {
-        self.accepted.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, MembersState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, AcceptedCluster> {
-        self.accepted.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, MembersState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

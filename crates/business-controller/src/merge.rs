@@ -1,4 +1,4 @@
-//! The difference of two documents as a merge patch (RFC 7386).
+//! Merge patches (RFC 7386).
 
 use serde_json::{Map, Value};
 

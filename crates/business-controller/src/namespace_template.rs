@@ -1,44 +1,45 @@
-//! The controller of templates: whose turn it is, how far it is, and that none goes while somebody has it.
+//! The controller of templates: rolls out changes in waves, shows the progress, and keeps a template while it is in
+//! use.
 
-/// What a template is to the controller.
+/// The kind, its index and its cache look-ups.
 pub mod kind;
 /// Which template a namespace has.
 pub mod resolve;
-/// Whose turn it is.
+/// Which namespaces get the newest state next; pure.
 pub mod rollout;
-/// The status to show; pure.
+/// Computes the status; pure.
 pub mod status;
-/// What is taken from projects.
-pub mod taken;
-/// Who looks at templates again.
-pub mod wake;
+/// The fields that templates take from projects.
+pub mod project_fields;
+/// Adds templates to the work queue.
+pub mod enqueue;
 
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster;
+use crate::namespace::enqueue::enqueue_namespace;
 use crate::namespace::kind::NamespaceView;
-use crate::namespace::wake::wake_namespace;
 use crate::outcome::PassOutcome;
 use crate::project::kind::ProjectView;
 use crate::queue::Lane;
 use crate::status::write_status;
+use crate::throttle::Pace;
 use business_types::condition::{self, ROLLED_OUT, reason};
 use business_types::{NamespaceTemplateStatus, names};
+use enqueue::{enqueue_all_templates, enqueue_template};
 use kind::{CurrentTemplate, NamespaceTemplate, TemplateView};
-use resolve::Resolved;
-use rollout::Tally;
+use resolve::ResolvedTemplate;
+use rollout::RolloutProgress;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use wake::{wake_template, wake_templates};
 
 const FAILING: Topic = Topic::warning("RolloutFailing", "RollOut");
-/// Failures that an event names.
-const TOLD_MAX: usize = 10;
+/// How many failed namespaces an event names.
+const NAMED_MAX: usize = 10;
 /// How often the figures of a template are written.
 const PACE: Pace = Pace {
     floor: Duration::from_millis(500),
@@ -50,17 +51,17 @@ impl Controller for NamespaceTemplate {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         if let Some(view) = new.or(old) {
-            wake_template(cx, &view.key, Lane::Urgent);
+            enqueue_template(cx, &view.key, Lane::Urgent);
         }
-        // Others may have it now, or none at all.
+        // Other namespaces may have this template now, or none.
         let standing = |view: &TemplateView| (view.uid.clone(), view.spec.default, view.is_deleting());
         if old.map(standing) != new.map(standing) {
             for object in cx.objects.namespaces.all() {
-                wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+                enqueue_namespace(cx, &object, Lane::Later, Duration::ZERO);
             }
-            wake_templates(cx);
+            enqueue_all_templates(cx);
         }
-        wake_wave(cx, old, new);
+        enqueue_wave(cx, old, new);
     }
 
     async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
@@ -68,38 +69,39 @@ impl Controller for NamespaceTemplate {
             cx.objects.namespace_templates.memory.forget(key);
             return Ok(PassOutcome::Skipped);
         };
-        let tally = tally(cx, &current);
+        let progress = rollout_progress(cx, &current);
         let object = &current.view;
-        let users = if object.is_deleting() { users(cx, object, &tally) } else { None };
-        if object.is_deleting() && users.is_none() {
+        let usage = if object.is_deleting() { usage(cx, object, &progress) } else { None };
+        if object.is_deleting() && usage.is_none() {
             return finalize(cx, object).await;
         }
-        let wave = rollout::next_wave(&current, &tally);
-        let next = status::next(object, &tally, users, wave, &cx.now());
+        let wave = rollout::next_wave(&current, &progress);
+        let next = status::next(object, &progress, usage, wave, &cx.now());
         let failed = next.failed;
         let outcome = write(cx, &current, next).await?;
         if outcome == PassOutcome::Applied && failed > 0 && failed != object.status.failed {
-            cx.events.report(object, FAILING, failing(&tally.failed));
+            cx.events.report(object, FAILING, failure_message(&progress.failed));
         }
         Ok(outcome)
     }
 
-    fn look_at_all(cx: &Context) {
-        wake_templates(cx);
+    fn resync(cx: &Context) {
+        enqueue_all_templates(cx);
     }
 
-    /// What could not be reached takes part again: the fleet hears of that from the cluster's object.
+    /// Namespaces in a cluster that answers again take part in rollouts again. The holder of the fleet's share learns
+    /// that from the MemberCluster.
     fn cluster_changed(cx: &Context, _cluster: &str) {
-        wake_templates(cx);
+        enqueue_all_templates(cx);
     }
 }
 
-/// Where the namespaces of a template are.
-fn tally(cx: &Context, current: &CurrentTemplate) -> Tally {
-    let mut tally = Tally::default();
+/// Counts the namespaces of a template.
+fn rollout_progress(cx: &Context, current: &CurrentTemplate) -> RolloutProgress {
+    let mut progress = RolloutProgress::default();
     let mut reachable: HashMap<String, bool> = HashMap::new();
     for project in cx.objects.projects.all() {
-        if !resolve::of_project(cx, &project).is(&current.view.key) {
+        if !resolve::of_project(cx, &project).is_template(&current.view.key) {
             continue;
         }
         for object in cx.objects.namespaces.of_project(project.key.name()) {
@@ -111,22 +113,23 @@ fn tally(cx: &Context, current: &CurrentTemplate) -> Tally {
                 let object = cx.objects.member_clusters.get(&RootKey::new(None, cluster));
                 object.is_some_and(|object| member_cluster::answers(&object))
             });
-            tally.count(current, &object, answers);
+            progress.count(current, &object, answers);
         }
     }
-    tally
+    progress
 }
 
-/// Which namespaces have not taken the state. Operators read the events; every tenant reads the template.
-fn failing(failed: &[Arc<NamespaceView>]) -> String {
-    let told: Vec<String> = failed.iter().take(TOLD_MAX).map(|object| object.key.to_string()).collect();
-    let more = failed.len().saturating_sub(TOLD_MAX);
+/// Names the namespaces that have not taken the state. This goes into an event, which operators read, and not into the
+/// template, which every tenant reads.
+fn failure_message(failed: &[Arc<NamespaceView>]) -> String {
+    let told: Vec<String> = failed.iter().take(NAMED_MAX).map(|object| object.key.to_string()).collect();
+    let more = failed.len().saturating_sub(NAMED_MAX);
     let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
     format!("not taken, as TemplateApplied says, by {}{rest}", told.join(", "))
 }
 
-/// Looks at the namespaces whose turn it is since now.
-fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView>) {
+/// Enqueues the namespaces of a new wave.
+fn enqueue_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView>) {
     let wave =
         |view: Option<&TemplateView>| view.and_then(|view| view.status.wave.clone()).unwrap_or_default();
     let (before, now) = (wave(old), wave(new));
@@ -139,20 +142,21 @@ fn wake_wave(cx: &Context, old: Option<&TemplateView>, new: Option<&TemplateView
     }
     let is_its_turn = |object: &&Arc<NamespaceView>| uids.contains(object.uid.as_str());
     let admitted: Vec<_> =
-        cx.objects.namespaces.look(|views, _| views.values().filter(is_its_turn).cloned().collect());
+        cx.objects.namespaces.with_index(|views, _| views.values().filter(is_its_turn).cloned().collect());
     for object in admitted {
-        wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+        enqueue_namespace(cx, &object, Lane::Later, Duration::ZERO);
     }
 }
 
-/// How many keep a template from going; `None` if nobody does. Every tenant reads it: it names nobody.
-fn users(cx: &Context, object: &TemplateView, tally: &Tally) -> Option<String> {
+/// How many projects, tenants and namespaces still use the template; `None` if nobody does. It names nobody, because
+/// every tenant reads it.
+fn usage(cx: &Context, object: &TemplateView, progress: &RolloutProgress) -> Option<String> {
     let name = object.key.name();
     let projects = cx.objects.projects.all().iter().filter(|project| project.spec.template == name).count();
     let tenants = cx.objects.tenants.all().iter().filter(|tenant| tenant.spec.template == name).count();
     let mut told = Vec::new();
-    if tally.namespaces > 0 {
-        told.push(format!("{} namespaces have it", tally.namespaces));
+    if progress.namespaces > 0 {
+        told.push(format!("{} namespaces have it", progress.namespaces));
     }
     for (number, who) in [(projects, "projects"), (tenants, "tenants")] {
         if number > 0 {
@@ -182,7 +186,7 @@ async fn write(
     if next == object.status {
         return Ok(PassOutcome::Unchanged);
     }
-    // How far it is may wait; that something is wrong or done is told at once.
+    // Progress can wait for the next write. A failure or the end of a rollout is written at once.
     let is_on_its_way = |status: &NamespaceTemplateStatus| {
         condition::find(&status.conditions, ROLLED_OUT).is_some_and(|told| told.reason == reason::ROLLING_OUT)
     };
@@ -196,15 +200,15 @@ async fn write(
     let Some(written) = write_status(cx, object, &object.status, &next).await? else {
         return Ok(PassOutcome::Unchanged);
     };
-    // Our own write is no event to us.
-    wake_wave(cx, Some(object), Some(&written));
+    // A write of our own is no event.
+    enqueue_wave(cx, Some(object), Some(&written));
     let namespaces = usize::try_from(next.namespaces).unwrap_or_default();
     figures.written(&object.key, PACE.period(namespaces));
     Ok(PassOutcome::Applied)
 }
 
-/// Which template a project's namespaces have, and those of the projects below, may be another one than before; or what a
-/// template takes from the project for its own namespaces.
+/// Enqueues the namespaces whose template may have changed with their project, and those below. Also those whose
+/// template copies a value from the project that has changed.
 pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&ProjectView>) {
     let (Some(old), Some(new)) = (old, new) else { return };
     let named = |view: &ProjectView| {
@@ -216,25 +220,25 @@ pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&Pro
             .projects
             .subtree(new.key.name())
             .iter()
-            .for_each(|project| wake_namespaces_in(cx, project));
-        wake_templates(cx);
-    } else if let Resolved::Template(current) = resolve::of_project(cx, new)
-        && taken::differs(&current.view.spec, old, new)
+            .for_each(|project| enqueue_namespaces_in(cx, project));
+        enqueue_all_templates(cx);
+    } else if let ResolvedTemplate::Template(current) = resolve::of_project(cx, new)
+        && project_fields::differs(&current.view.spec, old, new)
     {
-        wake_namespaces_in(cx, new.key.name());
+        enqueue_namespaces_in(cx, new.key.name());
     }
 }
 
-fn wake_namespaces_in(cx: &Context, project: &str) {
+fn enqueue_namespaces_in(cx: &Context, project: &str) {
     for object in cx.objects.namespaces.of_project(project) {
-        wake_namespace(cx, &object, Lane::Later, Duration::ZERO);
+        enqueue_namespace(cx, &object, Lane::Later, Duration::ZERO);
     }
 }
 
-/// The template of a tenant is another than before.
-pub fn tenant_changed(cx: &Context, tenant: &str) {
+/// Enqueues the namespaces of a tenant whose template has changed.
+pub fn tenant_template_changed(cx: &Context, tenant: &str) {
     for project in cx.objects.projects.of_tenant(tenant) {
-        wake_namespaces_in(cx, project.key.name());
+        enqueue_namespaces_in(cx, project.key.name());
     }
-    wake_templates(cx);
+    enqueue_all_templates(cx);
 }

@@ -1,18 +1,18 @@
-//! The controller of emigrations: the older face of the subresource `transfer`, which moves a namespace in one write.
-//! What is shown before and after are the phases that clients follow.
+//! The controller of emigrations: the older API for the subresource `transfer`, which moves a namespace in one write.
+//! The phases before and after the move are shown for clients that follow them.
 
-/// What an emigration is to the controller.
+/// The kind of emigrations.
 pub mod kind;
-/// What it does next; pure.
+/// The state machine; pure.
 pub mod step;
 
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey, ViewChange};
 use crate::namespace::kind::BusinessNamespace;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
@@ -20,18 +20,18 @@ use business_types::{EmigrationPhase, NamespaceTransfer, names};
 use kind::{EmigrationView, NsEmigration};
 use serde_json::{Value, json};
 use std::time::Duration;
-use step::{EmigrationStep, Whereabouts};
+use step::{EmigrationStep, NamespaceLocation};
 
-/// Between two phases, so that whoever asks now and then sees most of them.
-const PACE: Duration = Duration::from_secs(1);
-/// What is not done for longer than this waits for something, and is looked after less often.
-const BRISK_SECONDS: i64 = 30;
-const SLOW_PACE: Duration = Duration::from_secs(15);
-/// How long a finished one is shown.
+/// The interval between two phases, so that clients that poll see most of them.
+const PHASE_INTERVAL: Duration = Duration::from_secs(1);
+/// After this time, an emigration waits for something and is checked less often.
+const SLOW_AFTER_SECONDS: i64 = 30;
+const SLOW_INTERVAL: Duration = Duration::from_secs(15);
+/// How long a finished emigration is kept.
 const FINISHED_SECONDS: i64 = 10;
-/// How often to look whether the project of a failed one is still there.
+/// How often to check whether the project of a failed emigration still exists.
 const FAILED_RECHECK: Duration = Duration::from_mins(5);
-/// All emigrations are one group of the queue.
+/// The group of emigrations in the queue.
 const GROUP: &str = "emigrations";
 
 const MOVED: Topic = Topic::normal("Moved", "Transfer");
@@ -40,7 +40,7 @@ const FAILED: Topic = Topic::warning("EmigrationFailed", "Transfer");
 impl Controller for NsEmigration {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         if let Some(new) = &change.new {
-            wake(cx, new, Lane::Urgent);
+            enqueue(cx, new, Lane::Urgent);
         }
     }
 
@@ -51,27 +51,27 @@ impl Controller for NsEmigration {
         }
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for object in cx.objects.nsemigrations.all() {
-            wake(cx, &object, Lane::Later);
+            enqueue(cx, &object, Lane::Later);
         }
     }
 }
 
-fn wake(cx: &Context, object: &EmigrationView, lane: Lane) {
-    cx.wake(&NsEmigration::queued(object.key.clone()), GROUP, lane, Duration::ZERO);
+fn enqueue(cx: &Context, object: &EmigrationView, lane: Lane) {
+    cx.wake(&NsEmigration::object_ref(object.key.clone()), GROUP, lane, Duration::ZERO);
 }
 
 async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     match object.status.phase {
-        EmigrationPhase::Finished => return forget(cx, object).await,
-        EmigrationPhase::Failed => return outlive(cx, object).await,
+        EmigrationPhase::Finished => return delete_when_expired(cx, object).await,
+        EmigrationPhase::Failed => return delete_with_project(cx, object).await,
         _ => {}
     }
-    let namespace = whereabouts(cx, object).await?;
+    let namespace = locate(cx, object).await?;
     match step::next(object.status.phase, &namespace) {
         EmigrationStep::Show(phase) => show(cx, object, phase).await,
-        EmigrationStep::Rehearse(phase) => match transfer(cx, object, true).await? {
+        EmigrationStep::DryRun(phase) => match transfer(cx, object, true).await? {
             Ok(()) => show(cx, object, phase).await,
             Err(refusal) => fail(cx, object, "Refused", &refusal).await,
         },
@@ -87,28 +87,25 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome,
             Err(refusal) => fail(cx, object, "Refused", &refusal).await,
         },
         EmigrationStep::AwaitMarks => {
-            let is_slow = seconds_in_phase(cx, object) >= BRISK_SECONDS;
-            Ok(PassOutcome::WaitingFor(if is_slow { SLOW_PACE } else { PACE }))
+            let is_slow = seconds_in_phase(cx, object) >= SLOW_AFTER_SECONDS;
+            Ok(PassOutcome::WaitingFor(if is_slow { SLOW_INTERVAL } else { PHASE_INTERVAL }))
         }
         EmigrationStep::Fail { reason, message } => fail(cx, object, reason, message).await,
-        EmigrationStep::Rest => Ok(PassOutcome::Skipped),
+        EmigrationStep::Done => Ok(PassOutcome::Skipped),
     }
 }
 
-/// Asks the API, the source first: the namespace leaves it and arrives in one write, so it is not overlooked.
-async fn whereabouts(cx: &Context, object: &EmigrationView) -> Result<Whereabouts, Error> {
+/// Locates the namespace by the API. The source is asked first: the namespace leaves it and arrives in one write, so it
+/// cannot be missed.
+async fn locate(cx: &Context, object: &EmigrationView) -> Result<NamespaceLocation, Error> {
     let at = |project: &str| ProjectKey::new(Some(project), &object.spec.namespace);
     let source = cx.business.get::<BusinessNamespace>(&at(&object.key.project)).await?;
     let destination = cx.business.get::<BusinessNamespace>(&at(&object.spec.destination)).await?;
-    Ok(step::whereabouts(&object.status.namespace_uid, source.as_ref(), destination.as_ref()))
+    Ok(step::locate(&object.status.namespace_uid, source.as_ref(), destination.as_ref()))
 }
 
-/// Moves the namespace, or asks whether that would be done. The inner error is a refusal.
-async fn transfer(
-    cx: &Context,
-    object: &EmigrationView,
-    rehearse: bool,
-) -> Result<Result<(), String>, Error> {
+/// Moves the namespace, or tries that as a dry run. The inner error is a refusal.
+async fn transfer(cx: &Context, object: &EmigrationView, dry_run: bool) -> Result<Result<(), String>, Error> {
     let to = NamespaceTransfer {
         project: object.spec.destination.clone(),
         reason: format!("emigration {}", object.key.name),
@@ -117,7 +114,8 @@ async fn transfer(
     let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
     cx.fleet().permit()?;
     let project = &object.spec.destination;
-    match cx.business.act::<BusinessNamespace>(&namespace, names::TRANSFER, &to, rehearse).await {
+    match cx.business.call_subresource::<BusinessNamespace>(&namespace, names::TRANSFER, &to, dry_run).await
+    {
         Ok(()) => Ok(Ok(())),
         Err(CallFailure::Refused { message, .. }) => Ok(Err(message)),
         Err(CallFailure::Exists) => {
@@ -125,8 +123,8 @@ async fn transfer(
             Ok(Err(format!("project {project} already has a namespace with the name {name}")))
         }
         Err(CallFailure::NotFound) => {
-            // Otherwise it is the namespace, which was there a moment ago: it is looked for again.
-            let gone = !is_there(cx, project).await?;
+            // Otherwise the namespace was not found, which existed a moment ago: the next pass locates it again.
+            let gone = !project_exists(cx, project).await?;
             if gone {
                 Ok(Err(format!("project {project} not found")))
             } else {
@@ -137,13 +135,13 @@ async fn transfer(
     }
 }
 
-async fn is_there(cx: &Context, project: &str) -> Result<bool, Error> {
+async fn project_exists(cx: &Context, project: &str) -> Result<bool, Error> {
     Ok(cx.business.get::<BusinessProject>(&RootKey::new(None, project)).await?.is_some())
 }
 
 async fn show(cx: &Context, object: &EmigrationView, phase: EmigrationPhase) -> Result<PassOutcome, Error> {
     write(cx, object, json!({ "phase": phase, "lastTransitionTime": cx.now() })).await?;
-    Ok(PassOutcome::WaitingFor(PACE))
+    Ok(PassOutcome::WaitingFor(PHASE_INTERVAL))
 }
 
 async fn fail(
@@ -163,7 +161,7 @@ async fn fail(
 async fn write(cx: &Context, object: &EmigrationView, status: Value) -> Result<(), Error> {
     cx.fleet().permit()?;
     let written = cx.business.patch_status(object, status).await?;
-    cx.objects.nsemigrations.seen(written, Heard::FromOwnWrite);
+    cx.objects.nsemigrations.upsert(written, ChangeSource::OwnWrite);
     Ok(())
 }
 
@@ -173,8 +171,8 @@ fn seconds_in_phase(cx: &Context, object: &EmigrationView) -> i64 {
     cx.clock.unix_seconds().saturating_sub(since)
 }
 
-/// A finished one goes after a while.
-async fn forget(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
+/// Deletes a finished emigration after a while.
+async fn delete_when_expired(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     let left = FINISHED_SECONDS.saturating_sub(seconds_in_phase(cx, object));
     if left > 0 {
         return Ok(PassOutcome::WaitingFor(Duration::from_secs(left.unsigned_abs())));
@@ -184,9 +182,9 @@ async fn forget(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Er
     Ok(PassOutcome::Applied)
 }
 
-/// A failed one stays for people to read, as long as its project.
-async fn outlive(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
-    if is_there(cx, &object.key.project).await? {
+/// Keeps a failed emigration for people to read, until its project is gone.
+async fn delete_with_project(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
+    if project_exists(cx, &object.key.project).await? {
         return Ok(PassOutcome::WaitingFor(FAILED_RECHECK));
     }
     cx.fleet().permit()?;

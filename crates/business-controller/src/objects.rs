@@ -1,42 +1,42 @@
-//! Our own objects as last seen: a cache for each kind of the table.
+//! The caches of our own objects, one for each kind of the table.
 
 use crate::cache::Cache;
 use crate::controllers::every_controller;
 use crate::kinds::Kind;
 
-/// A kind that stands in the table.
-pub trait Tabled: Kind {
+/// A kind that is in the table of controllers.
+pub trait RegisteredKind: Kind {
     fn cache(objects: &Objects) -> &Cache<Self>;
-    fn queued(key: Self::Key) -> ObjectKey;
+    fn object_ref(key: Self::Key) -> ObjectRef;
 }
 
 macro_rules! caches {
     ($($variant:ident, $field:ident, $kind:path;)*) => {
-        /// All our objects as last seen.
+        /// The caches of all our kinds.
         #[derive(Debug, Default)]
         pub struct Objects {
             $(pub $field: Cache<$kind>,)*
         }
 
         impl Objects {
-            /// Whether everything was listed at least once.
+            /// Whether every kind was listed at least once.
             pub fn is_synced(&self) -> bool {
                 $(self.$field.is_synced())&&*
             }
 
-            /// Waits until everything was listed.
+            /// Waits until every kind was listed.
             pub async fn synced(&self) {
                 $(self.$field.synced().await;)*
             }
         }
 
-        /// The key of an object of any kind, as the queue has it.
+        /// Names an object of any kind; the key of the work queue.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum ObjectKey {
+        pub enum ObjectRef {
             $($variant(<$kind as Kind>::Key),)*
         }
 
-        impl ObjectKey {
+        impl ObjectRef {
             pub fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$variant(_) => <$kind as Kind>::KIND,)*
@@ -44,7 +44,7 @@ macro_rules! caches {
             }
         }
 
-        impl std::fmt::Display for ObjectKey {
+        impl std::fmt::Display for ObjectRef {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
                     $(Self::$variant(key) => std::fmt::Display::fmt(key, f),)*
@@ -52,13 +52,13 @@ macro_rules! caches {
             }
         }
 
-        $(impl Tabled for $kind {
+        $(impl RegisteredKind for $kind {
             fn cache(objects: &Objects) -> &Cache<Self> {
                 &objects.$field
             }
 
-            fn queued(key: Self::Key) -> ObjectKey {
-                ObjectKey::$variant(key)
+            fn object_ref(key: Self::Key) -> ObjectRef {
+                ObjectRef::$variant(key)
             }
         })*
     };

@@ -1,7 +1,7 @@
-//! How a pass over an object ended, and the metrics of it. Labels are closed sets, and the clusters that are followed.
+//! The outcome of a pass over an object, and the metrics. Labels are closed sets, and names of followed clusters.
 
 use crate::error::{Error, UNAVAILABLE};
-use crate::queue::Next;
+use crate::queue::Requeue;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,22 +10,22 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use runtime::Metrics;
 use std::time::Duration;
 
-/// How a pass over an object ended well.
+/// The outcome of a pass that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassOutcome {
     /// Something was written.
     Applied,
     /// Everything was as it should be.
     Unchanged,
-    /// Something else must happen first; an event tells of it.
+    /// It waits for something, and an event will enqueue the object.
     Waiting,
-    /// The same, and it is looked at again after this time at the latest.
+    /// The same, but it is enqueued after this time at the latest.
     WaitingFor(Duration),
-    /// It could not be begun yet; it is tried after this time, as urgently as now.
+    /// The pass could not be begun. It is tried after this time, in the same lane.
     NotBegun(Duration),
-    /// There was nothing to look at.
+    /// There was nothing to do.
     Skipped,
-    /// Refused: shown in the object, and tried again with a growing wait.
+    /// It was refused: shown in the status, and tried again with a growing delay.
     Refused,
 }
 
@@ -41,15 +41,15 @@ impl PassOutcome {
     }
 }
 
-/// What becomes of the key.
-pub fn next(result: &Result<PassOutcome, Error>) -> Next {
+/// When the object is to be processed again.
+pub fn requeue(result: &Result<PassOutcome, Error>) -> Requeue {
     match result {
         Ok(PassOutcome::Applied | PassOutcome::Unchanged | PassOutcome::Waiting | PassOutcome::Skipped) => {
-            Next::Rest
+            Requeue::Never
         }
-        Ok(PassOutcome::WaitingFor(delay)) => Next::After(*delay),
-        Ok(PassOutcome::NotBegun(delay)) => Next::Again(*delay),
-        Ok(PassOutcome::Refused) | Err(_) => Next::Retry,
+        Ok(PassOutcome::WaitingFor(delay)) => Requeue::After(*delay),
+        Ok(PassOutcome::NotBegun(delay)) => Requeue::InSameLane(*delay),
+        Ok(PassOutcome::Refused) | Err(_) => Requeue::WithBackoff,
     }
 }
 
@@ -110,9 +110,9 @@ pub struct ControllerMetrics {
     pub drift: Family<DriftLabels, Counter>,
     /// Objects that wait, and that are at work.
     pub queue: Family<StateLabels, Gauge>,
-    /// Member clusters by whether they answer.
+    /// Member clusters by their state.
     pub members: Family<StateLabels, Gauge>,
-    /// Credentials of member clusters by whether they are good for long.
+    /// Credentials of member clusters by their validity.
     pub credentials: Family<StateLabels, Gauge>,
     /// Namespaces of member clusters that may take what no object is charged for.
     pub orphans: Gauge,
@@ -156,7 +156,7 @@ impl ControllerMetrics {
         };
         let buckets = exponential_buckets(0.001, 2.0, 14);
         let drift = Family::<DriftLabels, Counter>::default();
-        // A rate of what has not happened yet is zero, not unknown.
+        // So that the rate of what has not happened yet is zero, not unknown.
         for what in Drift::ALL {
             drop(drift.get_or_create(&DriftLabels { what }));
         }
@@ -221,7 +221,7 @@ impl ControllerMetrics {
 
     /// Counts a pass.
     pub fn count(&self, kind: &'static str, result: &Result<PassOutcome, Error>, took: Duration) {
-        // The rate of failures that alerts ask for is zero where there are none.
+        // So that the rate of failures, which alerts use, is zero where there are none.
         drop(self.errors.get_or_create(&ErrorLabels { kind, category: UNAVAILABLE }));
         let outcome = match result {
             Ok(outcome) => outcome.label(),

@@ -1,38 +1,37 @@
-//! The controller of projects: Pending → Active, accounting of what the children hold, children first at the end.
+//! The controller of projects: Pending → Active, the accounting of what the children hold, and children first at the
+//! end.
 
-/// What a project is to the controller.
+/// The kind, its index and its cache look-ups.
 pub mod kind;
-/// Those above a project, and those below.
-pub mod lineage;
-/// The way up.
-pub mod climb;
-/// What the children hold; pure.
+/// The projects above a project, and those below it.
+pub mod ancestors;
+/// Computes what the children hold; pure.
 pub mod accounting;
-/// The status to show.
+/// Computes the status (pure) and writes it.
 pub mod status;
-/// Who looks at projects again.
-pub mod wake;
-/// The end of a project.
+/// Adds projects to the work queue.
+pub mod enqueue;
+/// Finalizes a project that is being deleted.
 pub mod cleanup;
 
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::figures::Pace;
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
-use crate::namespace::wake::wake_access_below;
+use crate::namespace::enqueue::enqueue_access_in_subtree;
 use crate::namespace_template::project_changed;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
-use crate::tenant::wake_tenant;
+use crate::tenant::enqueue_tenant;
+use crate::throttle::Pace;
 use business_types::condition::{self, FALSE, QUOTA_CONSISTENT};
 use business_types::{ProjectPhase, ProjectSpec, ProjectStatus};
 use cleanup::Children;
+use enqueue::enqueue_project;
 use kind::{BusinessProject, ProjectView};
 use std::time::Duration;
-use wake::wake_project;
 
 /// How often the figures of a project are written.
 const PACE: Pace = Pace {
@@ -48,19 +47,19 @@ impl Controller for BusinessProject {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         if let Some(view) = new.or(old) {
-            wake_project(cx, view.key.name(), Lane::Urgent);
+            enqueue_project(cx, view.key.name(), Lane::Urgent);
         }
         let charge = |view: &ProjectView| (view.spec.parent_project_name.clone(), view.spec.clusters.clone());
         if old.map(charge) != new.map(charge) {
             for view in [old, new].into_iter().flatten() {
-                wake_project(cx, &view.spec.parent_project_name, Lane::Urgent);
+                enqueue_project(cx, &view.spec.parent_project_name, Lane::Urgent);
             }
         }
         let granted = |view: &ProjectView| (view.spec.tenant_id.clone(), charge(view));
         if old.map(granted) != new.map(granted)
             && let Some(view) = new.or(old)
         {
-            wake_tenant(cx, &view.spec.tenant_id, Lane::Later);
+            enqueue_tenant(cx, &view.spec.tenant_id, Lane::Later);
             for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
                 wake_cluster(cx, cluster, Lane::Later);
             }
@@ -70,13 +69,13 @@ impl Controller for BusinessProject {
             let ProjectSpec { tenant_id, members, access, parent_project_name, .. } = &view.spec;
             (tenant_id.clone(), parent_project_name.clone(), members.clone(), access.clone())
         };
-        // What is listed for the first time comes before its namespaces, and those below before theirs.
-        let is_new = old.is_none() && change.heard == Heard::InList;
+        // A project that is listed for the first time comes before its namespaces, and before those of the projects below it.
+        let is_new = old.is_none() && change.source == ChangeSource::List;
         if let Some(view) = new.or(old)
             && !is_new
             && old.map(access) != new.map(access)
         {
-            wake_access_below(cx, view.key.name());
+            enqueue_access_in_subtree(cx, view.key.name());
         }
     }
 
@@ -84,9 +83,9 @@ impl Controller for BusinessProject {
         reconcile(cx, key).await
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for project in cx.objects.projects.all() {
-            wake_project(cx, project.key.name(), Lane::Later);
+            enqueue_project(cx, project.key.name(), Lane::Later);
         }
     }
 }
@@ -111,7 +110,7 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
         if let Some(wait) = figures.wait(key)
             && status::differs_in_figures_only(&object.status, &next)
         {
-            // Coalesced: whatever changes until then goes into the same write.
+            // Coalesced: changes until then go into the same write.
             if !object.is_deleting() {
                 return Ok(PassOutcome::WaitingFor(wait));
             }
@@ -134,7 +133,7 @@ async fn reconcile(cx: &Context, key: &RootKey) -> Result<PassOutcome, Error> {
     Ok(outcome)
 }
 
-/// What is wrong with a project's quota and was not, or was something else, before.
+/// The message about the project's quota, if it is a new one.
 fn newly_inconsistent<'a>(old: &ProjectStatus, new: &'a ProjectStatus) -> Option<&'a str> {
     let of = |status: &'a ProjectStatus| condition::find(&status.conditions, QUOTA_CONSISTENT);
     let before = condition::find(&old.conditions, QUOTA_CONSISTENT).map(|was| was.message.as_str());

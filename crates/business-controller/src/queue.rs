@@ -1,15 +1,15 @@
-//! The queue of objects to look at: each key once, never twice at a time, with a bound on how many of one
-//! group are at work. A group is a member cluster, so a dead cluster slows only its own objects, and many of them leave room for others.
-//! Within a group those whose the keys are, tenants, are served in turn.
+//! The work queue: each key is in it once, and is never processed twice at a time. Only a bounded number of keys of one
+//! group is processed at a time. A group is a member cluster, so a cluster that hangs slows only its own objects, and
+//! many of them leave room for others. Within a group, owners (tenants) are served in turn.
 
 /// How urgent a key is.
 mod lane;
-/// The keys of a group that wait.
-mod lines;
+/// The waiting keys of a group.
+mod fair_queue;
 
 pub use lane::Lane;
 
-use lines::{Lines, Spot};
+use fair_queue::{FairQueue, Position};
 use runtime::Backoff;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
@@ -18,42 +18,42 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// First wait after a failure.
+/// First delay after a failure.
 const RETRY_FLOOR: Duration = Duration::from_millis(250);
-/// Longest wait after a failure.
+/// Longest delay after a failure.
 const RETRY_CEILING: Duration = Duration::from_mins(1);
-/// When as many keys are at work as fill so many groups, a group gets no more than a part of what it may have: passes over clusters
-/// that hang leave room for all others, and memory is bounded.
+/// When as many keys are being processed as so many full groups have, a group gets only a fraction of its limit:
+/// clusters that hang leave room for all others, and memory is bounded.
 const FULL_GROUPS: usize = 16;
-const PART: usize = 4;
+const CROWDED_DIVISOR: usize = 4;
 
-/// Where a key belongs.
+/// The flow that a key belongs to, as in API Priority and Fairness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// Of a group so many keys are at work at a time.
+pub struct FlowKey<'a> {
+    /// The number of keys that are processed at a time is limited by group.
     pub group: &'a str,
-    /// Within a group one owner after the other is served.
+    /// Within a group, owners are served in turn.
     pub owner: &'a str,
 }
 
-/// A group in which nobody owns anything: its keys go in the order in which they came.
-impl<'a> From<&'a str> for Place<'a> {
+/// A group without owners: its keys are processed in the order in which they were added.
+impl<'a> From<&'a str> for FlowKey<'a> {
     fn from(group: &'a str) -> Self {
         Self { group, owner: "" }
     }
 }
 
-/// What becomes of a key after a pass.
+/// When a key is to be processed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Nothing more to do until somebody adds it again.
-    Rest,
-    /// Come back after this time; it was no failure.
+pub enum Requeue {
+    /// Not before somebody adds it again.
+    Never,
+    /// After this time, in the last lane. It was no failure.
     After(Duration),
-    /// It could not be begun: come back after this time, as urgent as before.
-    Again(Duration),
-    /// It failed; come back after a growing time.
-    Retry,
+    /// After this time, in the same lane: the pass could not be begun.
+    InSameLane(Duration),
+    /// After a delay that grows with each failure.
+    WithBackoff,
 }
 
 /// A queue of keys.
@@ -61,9 +61,9 @@ pub enum Next {
 pub struct Queue<K> {
     state: Mutex<QueueState<K>>,
     wake: Notify,
-    /// A pass has ended.
+    /// Notified when a pass has ended.
     ended: Notify,
-    /// Keys of one group that may be at work at a time.
+    /// How many keys of one group may be processed at a time.
     group_running_max: usize,
 }
 
@@ -72,32 +72,32 @@ struct QueueState<K> {
     entries: HashMap<K, QueueEntry>,
     groups: BTreeMap<Arc<str>, Group<K>>,
     delayed: BTreeMap<(Instant, u64), K>,
-    /// The group that was served last: the next one goes first.
+    /// The group that was served last; the next one goes first.
     served: Option<Arc<str>>,
     sequence: u64,
 }
 
 #[derive(Clone, Debug)]
-struct HeldPlace {
+struct OwnedFlowKey {
     group: Arc<str>,
     owner: Arc<str>,
 }
 
-impl From<Place<'_>> for HeldPlace {
-    fn from(Place { group, owner }: Place<'_>) -> Self {
+impl From<FlowKey<'_>> for OwnedFlowKey {
+    fn from(FlowKey { group, owner }: FlowKey<'_>) -> Self {
         Self { group: Arc::from(group), owner: Arc::from(owner) }
     }
 }
 
 #[derive(Debug)]
 struct QueueEntry {
-    place: HeldPlace,
+    flow: OwnedFlowKey,
     slot: QueueSlot,
     backoff: Option<Backoff>,
-    /// Added while it was at work.
+    /// Set if it was added while it was being processed.
     again: Option<(Lane, Instant)>,
-    /// Where it was added while it was at work elsewhere.
-    next_place: Option<HeldPlace>,
+    /// The flow that it was added to while it was being processed in another one.
+    next_flow: Option<OwnedFlowKey>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,20 +105,20 @@ enum QueueSlot {
     Ready(Lane, u64),
     Delayed(Lane, Instant, u64),
     Running(Lane, u64),
-    /// Kept only while it is moved.
-    Nowhere,
+    /// In no queue; only while it is moved.
+    Detached,
 }
 
 #[derive(Debug)]
 struct Group<K> {
-    /// Passes that run, by the order in which they began.
+    /// The passes that run, numbered in the order in which they began.
     running: BTreeSet<u64>,
-    ready: Lines<K>,
+    ready: FairQueue<K>,
 }
 
 impl<K> Default for Group<K> {
     fn default() -> Self {
-        Self { running: BTreeSet::new(), ready: Lines::default() }
+        Self { running: BTreeSet::new(), ready: FairQueue::default() }
     }
 }
 
@@ -135,20 +135,20 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         Self { state: Mutex::new(state), wake: Notify::new(), ended: Notify::new(), group_running_max }
     }
 
-    /// Adds a key, to be looked at as soon as its group has room.
-    pub fn add<'a>(&self, key: &K, place: impl Into<Place<'a>>, lane: Lane) {
-        self.add_after(key, place, lane, Duration::ZERO);
+    /// Adds a key, to be processed as soon as its group has room.
+    pub fn add<'a>(&self, key: &K, flow: impl Into<FlowKey<'a>>, lane: Lane) {
+        self.add_after(key, flow, lane, Duration::ZERO);
     }
 
-    /// Adds a key, to be looked at after a while. A key that is already there keeps the earlier of both times.
-    pub fn add_after<'a>(&self, key: &K, place: impl Into<Place<'a>>, lane: Lane, delay: Duration) {
+    /// Adds a key, to be processed after a delay. A key that is already queued keeps the earlier time.
+    pub fn add_after<'a>(&self, key: &K, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
         let now = Instant::now();
         let due = now + delay;
-        self.lock().add(key, place.into(), lane, due, now);
+        self.lock().add(key, flow.into(), lane, due, now);
         self.wake.notify_one();
     }
 
-    /// The next key to look at. It must be given back with [`Queue::done`].
+    /// Waits for the next key. It must be given back with [`Queue::done`].
     pub async fn next(&self) -> K {
         loop {
             let due = {
@@ -169,15 +169,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Ends the pass over a key.
-    pub fn done(&self, key: &K, next: Next) {
-        self.lock().done(key, next, Instant::now());
+    /// Ends the processing of a key.
+    pub fn done(&self, key: &K, requeue: Requeue) {
+        self.lock().done(key, requeue, Instant::now());
         self.wake.notify_one();
         self.ended.notify_waiters();
     }
 
-    /// Waits until every pass of a group that has begun by now has ended.
-    pub async fn ended_in(&self, group: &str) {
+    /// Waits until every pass of a group that runs now has ended.
+    pub async fn wait_for_running(&self, group: &str) {
         let begun = self.lock().sequence;
         let is_over = || {
             let state = self.lock();
@@ -193,7 +193,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Keys that wait and keys that are at work.
+    /// The number of waiting keys, and of keys that are being processed.
     pub fn sizes(&self) -> (usize, usize) {
         let state = self.lock();
         let running = state.running();
@@ -210,15 +210,15 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         self.groups.values().map(|group| group.running.len()).sum()
     }
 
-    fn add(&mut self, key: &K, place: Place<'_>, lane: Lane, due: Instant, now: Instant) {
-        self.regroup(key, place);
+    fn add(&mut self, key: &K, flow: FlowKey<'_>, lane: Lane, due: Instant, now: Instant) {
+        self.set_flow(key, flow);
         let Some(entry) = self.entries.get_mut(key) else {
             let entry = QueueEntry {
-                place: place.into(),
-                slot: QueueSlot::Nowhere,
+                flow: flow.into(),
+                slot: QueueSlot::Detached,
                 backoff: None,
                 again: None,
-                next_place: None,
+                next_flow: None,
             };
             self.entries.insert(key.clone(), entry);
             self.put(key, lane, due, now);
@@ -237,50 +237,51 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
             QueueSlot::Delayed(old_lane, old_due, _) => {
                 self.put(key, lane.min(old_lane), due.min(old_due), now);
             }
-            QueueSlot::Ready(..) | QueueSlot::Nowhere => self.put(key, lane, due, now),
+            QueueSlot::Ready(..) | QueueSlot::Detached => self.put(key, lane, due, now),
         }
     }
 
-    /// An object that was made anew may lie in another cluster than the former one of its name, or be another tenant's.
-    fn regroup(&mut self, key: &K, place: Place<'_>) {
+    /// Moves a key to another flow: an object of the same name that was created again may be in another cluster, or
+    /// another tenant's.
+    fn set_flow(&mut self, key: &K, flow: FlowKey<'_>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let is_other = *entry.place.group != *place.group || *entry.place.owner != *place.owner;
+        let is_other = *entry.flow.group != *flow.group || *entry.flow.owner != *flow.owner;
         if let QueueSlot::Running(..) = entry.slot {
-            entry.next_place = is_other.then(|| place.into());
+            entry.next_flow = is_other.then(|| flow.into());
         } else if is_other {
-            let former = std::mem::replace(&mut entry.place, place.into());
+            let former = std::mem::replace(&mut entry.flow, flow.into());
             if let QueueSlot::Ready(lane, number) = entry.slot
                 && let Some(group) = self.groups.get_mut(&former.group)
-                && let Some(key) = group.ready.remove(Spot { lane, owner: &former.owner, number })
+                && let Some(key) = group.ready.remove(Position { lane, owner: &former.owner, number })
             {
-                let group = self.groups.entry(Arc::clone(&entry.place.group)).or_default();
-                group.ready.insert(Spot { lane, owner: &entry.place.owner, number }, key);
+                let group = self.groups.entry(Arc::clone(&entry.flow.group)).or_default();
+                group.ready.insert(Position { lane, owner: &entry.flow.owner, number }, key);
             }
         }
     }
 
-    /// Takes the key from where it is and puts it where it belongs.
+    /// Moves a key to the queue of this lane and time.
     fn put(&mut self, key: &K, lane: Lane, due: Instant, now: Instant) {
         self.sequence = self.sequence.wrapping_add(1);
         let sequence = self.sequence;
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let HeldPlace { group, owner } = &entry.place;
+        let OwnedFlowKey { group, owner } = &entry.flow;
         let group = self.groups.entry(Arc::clone(group)).or_default();
         match entry.slot {
-            QueueSlot::Ready(old, at) => drop(group.ready.remove(Spot { lane: old, owner, number: at })),
+            QueueSlot::Ready(old, at) => drop(group.ready.remove(Position { lane: old, owner, number: at })),
             QueueSlot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
-            QueueSlot::Running(..) | QueueSlot::Nowhere => {}
+            QueueSlot::Running(..) | QueueSlot::Detached => {}
         }
         if due > now {
             self.delayed.insert((due, sequence), key.clone());
             entry.slot = QueueSlot::Delayed(lane, due, sequence);
         } else {
-            group.ready.insert(Spot { lane, owner, number: sequence }, key.clone());
+            group.ready.insert(Position { lane, owner, number: sequence }, key.clone());
             entry.slot = QueueSlot::Ready(lane, sequence);
         }
     }
 
-    /// Moves what is due into its group.
+    /// Moves keys that are due into the queue of their group.
     fn promote(&mut self, now: Instant) {
         while let Some((&(due, _), key)) = self.delayed.first_key_value() {
             if due > now {
@@ -299,7 +300,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     fn take(&mut self, group_running_max: usize) -> Option<K> {
         let running = self.running();
         let is_crowded = running >= group_running_max.saturating_mul(FULL_GROUPS);
-        let room = if is_crowded { group_running_max.div_ceil(PART) } else { group_running_max };
+        let room = if is_crowded { group_running_max.div_ceil(CROWDED_DIVISOR) } else { group_running_max };
         let has_work = |group: &Group<K>| group.running.len() < room && !group.ready.is_empty();
         let after = |name: &Arc<str>| self.served.as_ref().is_none_or(|served| name > served);
         let name = self
@@ -319,24 +320,24 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         Some(key)
     }
 
-    fn done(&mut self, key: &K, next: Next, now: Instant) {
+    fn done(&mut self, key: &K, requeue: Requeue, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        let ran = std::mem::replace(&mut entry.slot, QueueSlot::Nowhere);
+        let ran = std::mem::replace(&mut entry.slot, QueueSlot::Detached);
         let ran_in = if let QueueSlot::Running(lane, _) = ran { lane } else { Lane::Later };
         let again = entry.again.take();
-        let group_name = Arc::clone(&entry.place.group);
-        if let Some(place) = entry.next_place.take() {
-            entry.place = place;
+        let group_name = Arc::clone(&entry.flow.group);
+        if let Some(flow) = entry.next_flow.take() {
+            entry.flow = flow;
         }
-        // What could not be begun has neither failed nor gone well.
-        if !matches!(next, Next::Retry | Next::Again(_)) {
+        // A pass that could not be begun has neither failed nor succeeded.
+        if !matches!(requeue, Requeue::WithBackoff | Requeue::InSameLane(_)) {
             entry.backoff = None;
         }
-        let due = match next {
-            Next::Rest => None,
-            Next::After(delay) => Some((Lane::Later, now + delay)),
-            Next::Again(delay) => Some((ran_in, now + delay)),
-            Next::Retry => {
+        let due = match requeue {
+            Requeue::Never => None,
+            Requeue::After(delay) => Some((Lane::Later, now + delay)),
+            Requeue::InSameLane(delay) => Some((ran_in, now + delay)),
+            Requeue::WithBackoff => {
                 let backoff = entry.backoff.get_or_insert_with(|| Backoff::new(RETRY_FLOOR, RETRY_CEILING));
                 Some((Lane::Urgent, now + backoff.next_delay()))
             }

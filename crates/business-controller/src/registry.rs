@@ -1,24 +1,24 @@
 //! The controller of image namespaces and chart groups: provide → inspect → measure → status, and cleanup at the end.
 
-/// What they are to the controller.
+/// Both kinds, and their cache look-ups.
 pub mod kind;
-/// What their objects keep, and what a registry is told of one.
+/// What both kinds have in common, and what a backend is told of an object.
 pub mod content;
-/// When what is kept is measured next.
-pub mod scans;
-/// A registry, whatever its sort.
+/// When content is measured next.
+pub mod schedule;
+/// The trait of registry backends.
 pub mod backend;
-/// How much of the work is one tenant's at a time.
-pub mod turns;
-/// Leave to write to one.
+/// Limits the passes that run for one tenant.
+pub mod tenant_limiter;
+/// Sends writes to a registry within the fence.
 pub mod writes;
-/// TKE's registry API.
+/// The backend for TKE's registry API.
 pub mod tke;
-/// Any registry of the OCI distribution specification.
+/// The backend for registries of the OCI distribution specification.
 pub mod oci;
-/// The status to show; pure but for its write.
+/// Computes the status (pure) and writes it.
 pub mod status;
-/// The end of an object.
+/// Finalizes an object that is being deleted.
 pub mod cleanup;
 
 use crate::context::Context;
@@ -26,33 +26,33 @@ use crate::controller::Controller;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, ProjectKey, View, ViewChange};
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
-use crate::project::wake::wake_project;
-use crate::queue::{Lane, Place};
-use backend::{Backend, Provided, RegistryPlace, RegistryState, TOO_MUCH, WORK_MAX, in_time};
+use crate::project::enqueue::enqueue_project;
+use crate::queue::{FlowKey, Lane};
+use backend::{Backend, ProvideResult, RecordedState, RegistryPlace, TOO_MUCH, WORK_DEADLINE, with_deadline};
 use business_types::condition::{self, REGISTRY_REACHABLE, reason};
 use business_types::registry::{RegistryKind, RegistryRecord};
 use business_types::{Condition, RegistryPhase, RegistryStatus, names};
-use content::{OfContent, place};
+use content::{HasContent, place};
 use kind::{Registered, RegisteredView};
-use scans::Scans;
-use status::{Measurement, Sight};
+use schedule::MeasureSchedule;
+use status::{Measurement, RegistryObservation};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The group of the registry in the queue: no member cluster has this name.
 const GROUP: &str = business_types::registry::REGISTRY_DOMAIN;
 
-/// How often to look at what a registry does not measure: whether it is there, and locked.
+/// How often to check an object whose content the registry does not measure.
 const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
 
-/// How often to try what cannot be measured, which costs the registry most.
-const BEYOND_MEASURE_PERIOD: Duration = Duration::from_mins(5);
-/// How soon to look again at what is of a tenant with too much under way.
-const TURN_PERIOD: Duration = Duration::from_secs(5);
-/// How often what was seen is written when somebody else is faster.
-const WRITES_MAX: usize = 5;
+/// How often to try again what cannot be measured. That costs the registry most.
+const UNMEASURABLE_PERIOD: Duration = Duration::from_mins(5);
+/// When to retry an object whose tenant has too many passes running.
+const LIMIT_RETRY: Duration = Duration::from_secs(5);
+/// How often a write of the status is tried again after a conflict.
+const WRITE_ATTEMPTS_MAX: usize = 5;
 
 const PROVIDED: Topic = Topic::normal("Provisioned", "Provision");
 const FAILED: Topic = Topic::warning("Failed", "Provision");
@@ -62,7 +62,7 @@ const OVERSHOT: Topic = Topic::warning("StorageAboveHard", "Measure");
 
 impl<K: RegistryKind> Controller for Registered<K>
 where
-    Self: OfContent,
+    Self: HasContent,
 {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
@@ -71,14 +71,14 @@ where
             Self::cache(&cx.objects).memory.forget(&view.key);
         }
         if new.is_some() {
-            wake::<K>(cx, view, Lane::Urgent);
+            enqueue::<K>(cx, view, Lane::Urgent);
         }
         let charge = |view: &RegisteredView<K>| (view.uid.clone(), view.spec.hard.clone());
         if old.map(charge) != new.map(charge) {
-            wake_project(cx, &view.key.project, Lane::Later);
+            enqueue_project(cx, &view.key.project, Lane::Later);
         }
         if new.is_none_or(View::is_deleting) {
-            wake_project(cx, &view.key.project, Lane::Urgent);
+            enqueue_project(cx, &view.key.project, Lane::Urgent);
         }
     }
 
@@ -88,96 +88,104 @@ where
             return Ok(PassOutcome::Skipped);
         };
         let is_slow = Self::cache(&cx.objects).memory.is_slow(key);
-        let Some(_turn) = cx.registry.turns.take(&object.spec.tenant_id, is_slow) else {
-            return Ok(PassOutcome::NotBegun(TURN_PERIOD));
+        let Some(_permit) = cx.registry.limiter.try_acquire(&object.spec.tenant_id, is_slow) else {
+            return Ok(PassOutcome::NotBegun(LIMIT_RETRY));
         };
-        if object.is_deleting() { cleanup::run(cx, &object).await } else { pass(cx, &object).await }
+        if object.is_deleting() { cleanup::run(cx, &object).await } else { reconcile(cx, &object).await }
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for object in Self::cache(&cx.objects).all() {
-            wake::<K>(cx, &object, Lane::Later);
+            enqueue::<K>(cx, &object, Lane::Later);
         }
     }
 }
 
-fn wake<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
+fn enqueue<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, lane: Lane)
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
-    let place = Place { group: GROUP, owner: &object.spec.tenant_id };
-    cx.wake(&Registered::<K>::queued(object.key.clone()), place, lane, Duration::ZERO);
+    let place = FlowKey { group: GROUP, owner: &object.spec.tenant_id };
+    cx.wake(&Registered::<K>::object_ref(object.key.clone()), place, lane, Duration::ZERO);
 }
 
-async fn pass<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
+async fn reconcile<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     let Some(backend) = cx.registry.backend.as_deref() else {
-        let next = status::next(object, Sight::NoRegistry, &cx.now());
-        return status::show(cx, object, &next).await;
+        let next = status::next(object, RegistryObservation::NoRegistry, &cx.now());
+        let written = status::write(cx, object, &next).await?;
+        return Ok(if written.is_some() { PassOutcome::Applied } else { PassOutcome::Unchanged });
     };
-    let scans = &Registered::<K>::cache(&cx.objects).memory;
+    let schedule = &Registered::<K>::cache(&cx.objects).memory;
     let place = place(object);
     let begun = Instant::now();
-    let sight = match look(cx, backend, object, &place).await {
-        Ok(sight) => sight,
-        Err(error) if is_leadership(&error) => return Err(error),
+    let observation = match observe(cx, backend, object, &place).await {
+        Ok(observation) => observation,
+        Err(error) if is_not_leading(&error) => return Err(error),
         Err(error) => {
             let text = error.text();
-            tell_unreachable(cx, object, &text);
-            let next = status::next(object, Sight::Unreachable(text), &cx.now());
-            status::show(cx, object, &next).await?;
+            report_unreachable(cx, object, &text);
+            let next = status::next(object, RegistryObservation::Unreachable(text), &cx.now());
+            status::write(cx, object, &next).await?;
             return Err(error);
         }
     };
     let took = begun.elapsed();
-    show(cx, object, &sight).await?;
-    // Only what was written was measured.
-    match &sight {
-        Sight::There { measured: Measurement::Of(_), .. } => {
-            scans.measured(&object.key, took, cx.registry.scan_period);
+    write_observation(cx, object, &observation).await?;
+    // A measurement counts only when it was written.
+    match &observation {
+        RegistryObservation::Present { measured: Measurement::Measured(_), .. } => {
+            schedule.record_measured(&object.key, took, cx.registry.scan_period);
         }
-        // Where nothing is measured a look costs little.
-        Sight::There { measured: Measurement::NotTold, .. } => {
-            scans.measured(&object.key, took, cx.registry.scan_period.min(UNMEASURED_PERIOD));
+        // Without a measurement, a pass costs little.
+        RegistryObservation::Present { measured: Measurement::Unsupported, .. } => {
+            schedule.record_measured(&object.key, took, cx.registry.scan_period.min(UNMEASURED_PERIOD));
         }
-        Sight::There { measured: Measurement::Beyond(_), .. } => {
-            scans.put_off(&object.key, BEYOND_MEASURE_PERIOD);
+        RegistryObservation::Present { measured: Measurement::Unmeasurable(_), .. } => {
+            schedule.put_off(&object.key, UNMEASURABLE_PERIOD);
         }
         _ => {}
     }
-    Ok(match sight {
-        Sight::Refused(_) => PassOutcome::Refused,
-        // It may have changed meanwhile.
-        Sight::There { measured: Measurement::NotDue, .. } => {
-            let rest = scans.rest(&object.key).or_else(|| scans.wait(&object.key));
-            PassOutcome::WaitingFor(rest.unwrap_or_default())
+    Ok(match observation {
+        RegistryObservation::Refused(_) => PassOutcome::Refused,
+        // The schedule may have changed meanwhile.
+        RegistryObservation::Present { measured: Measurement::NotDue, .. } => {
+            let wait = schedule.cooldown(&object.key).or_else(|| schedule.wait(&object.key));
+            PassOutcome::WaitingFor(wait.unwrap_or_default())
         }
-        // What was written is looked at again when it is to be measured, which may be at once.
-        _ => PassOutcome::WaitingFor(scans.wait(&object.key).unwrap_or_default()),
+        // The next pass is due when the content is to be measured, which may be at once.
+        _ => PassOutcome::WaitingFor(schedule.wait(&object.key).unwrap_or_default()),
     })
 }
 
-/// Writes what was seen. Whoever pushes all the time changes the object as often: what a look has found is true of what there was
-/// when it began, and is written to the object as it is by now.
-async fn show<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, sight: &Sight) -> Result<(), Error>
+/// Writes the status. Frequent pushes change the object all the time, so the write may conflict. The observation is
+/// true of what was there when it began, so it is written to the newest object.
+async fn write_observation<K: RegistryKind>(
+    cx: &Context,
+    object: &RegisteredView<K>,
+    observation: &RegistryObservation,
+) -> Result<(), Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     let mut newer: Option<RegisteredView<K>> = None;
-    let mut again = 1..WRITES_MAX;
+    let mut again = 1..WRITE_ATTEMPTS_MAX;
     loop {
         let held = newer.as_ref().unwrap_or(object);
-        let next = status::next(held, sight.clone(), &cx.now());
-        let Err(error) = status::show(cx, held, &next).await else {
-            tell(cx, held, &next);
+        let next = status::next(held, observation.clone(), &cx.now());
+        let Err(error) = status::write(cx, held, &next).await else {
+            report_events(cx, held, &next);
             return Ok(());
         };
-        if !error.is_conflict() || !matches!(sight, Sight::There { .. }) || again.next().is_none() {
+        if !error.is_conflict()
+            || !matches!(observation, RegistryObservation::Present { .. })
+            || again.next().is_none()
+        {
             return Err(error);
         }
-        // Of another object, or another place, nothing was seen.
+        // The observation says nothing about another object, or another place.
         let read = cx.business.get::<Registered<K>>(&object.key).await?;
         let is_same = |read: &RegisteredView<K>| {
             read.uid == object.uid && !read.is_deleting() && read.status.registry == object.status.registry
@@ -186,91 +194,92 @@ where
     }
 }
 
-/// This process may not write any more: that says nothing of the registry.
-fn is_leadership(error: &Error) -> bool {
+/// Whether this process may not write any more. That says nothing about the registry.
+fn is_not_leading(error: &Error) -> bool {
     matches!(error, Error::NotLeading)
 }
 
-/// Sees to the place in the registry, and measures it when that is due.
-async fn look<K: RegistryKind>(
+/// Provides the place in the registry, and measures its content when that is due.
+async fn observe<K: RegistryKind>(
     cx: &Context,
     backend: &dyn Backend,
     object: &RegisteredView<K>,
     place: &RegistryPlace,
-) -> Result<Sight, Error>
+) -> Result<RegistryObservation, Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
-    let recorded = object.status.registry.clone().filter(|record| record.backend == backend.sort());
-    let mut standing = RegistryState::Lost;
+    let recorded = object.status.registry.clone().filter(|record| record.backend == backend.backend_type());
+    let mut recorded_state = RecordedState::Lost;
     if let Some(record) = &recorded {
-        standing = backend.inspect(place, record).await?;
-        if standing == RegistryState::Lost {
+        recorded_state = backend.inspect(place, record).await?;
+        if recorded_state == RecordedState::Lost {
             cx.events.report(object, LOST, format!("{} was not in the registry any more", place.prefix()));
         }
     }
-    let (record, locked) = match (recorded, standing) {
-        (Some(record), RegistryState::There { locked }) => (record, locked),
-        (_, RegistryState::Lost | RegistryState::There { .. }) => {
+    let (record, locked) = match (recorded, recorded_state) {
+        (Some(record), RecordedState::Present { locked }) => (record, locked),
+        (_, RecordedState::Lost | RecordedState::Present { .. }) => {
             cx.fleet().permit()?;
-            match in_time(backend.provide(place, consents(object))).await? {
-                // It is measured when it is known to be ours: the next pass does.
-                Provided::Record(record) => return Ok(Sight::provided(record, object)),
-                Provided::Refused(why) => return Ok(Sight::Refused(why)),
+            match with_deadline(backend.provide(place, has_consent(object))).await? {
+                // It is measured in the next pass, when it is on record as ours.
+                ProvideResult::Provided(record) => return Ok(RegistryObservation::provided(record, object)),
+                ProvideResult::Refused(why) => return Ok(RegistryObservation::Refused(why)),
             }
         }
     };
-    let scans = &Registered::<K>::cache(&cx.objects).memory;
+    let schedule = &Registered::<K>::cache(&cx.objects).memory;
     let mark = object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned();
-    // The registry has told of a change that no measurement has followed. Where none can that is no news.
+    // The registry has reported a change, and no measurement has followed. If the content cannot be measured, that
+    // changes nothing.
     let has_changed = object.status.beyond_measure().is_none() && mark != object.status.measured_change;
-    let is_due = has_changed || scans.wait(&object.key).is_none();
-    let measured = if is_due && scans.rest(&object.key).is_none() {
-        measure(backend, place, scans, &object.key).await?
+    let is_due = has_changed || schedule.wait(&object.key).is_none();
+    let measured = if is_due && schedule.cooldown(&object.key).is_none() {
+        measure(backend, place, schedule, &object.key).await?
     } else {
         Measurement::NotDue
     };
-    Ok(Sight::There { record, locked, measured, mark })
+    Ok(RegistryObservation::Present { record, locked, measured, mark })
 }
 
-/// Measures what is kept, as long as that may take. What does not end in time goes on in the next pass from what is known by
-/// then; where that does not end either, nobody knows what is kept.
+/// Measures the content within the deadline. A measurement that takes longer goes on in the next pass, from what is
+/// cached. If that one does not end in time either, the content counts as unmeasurable.
 async fn measure(
     backend: &dyn Backend,
     place: &RegistryPlace,
-    scans: &Scans,
+    schedule: &MeasureSchedule,
     key: &ProjectKey,
 ) -> Result<Measurement, Error> {
-    match tokio::time::timeout(WORK_MAX, backend.measure(place)).await {
-        Ok(Ok(told)) => Ok(told.map_or(Measurement::NotTold, Measurement::Of)),
+    match tokio::time::timeout(WORK_DEADLINE, backend.measure(place)).await {
+        Ok(Ok(measured)) => Ok(measured.map_or(Measurement::Unsupported, Measurement::Measured)),
         Ok(Err(Error::Registry(CallFailure::Refused { code: TOO_MUCH, message }))) => {
-            Ok(Measurement::Beyond(format!("what is kept cannot be measured: {message}")))
+            Ok(Measurement::Unmeasurable(format!("what is kept cannot be measured: {message}")))
         }
         Ok(Err(error)) => Err(error),
-        Err(_elapsed) if scans.was_late(key) => {
-            let seconds = WORK_MAX.as_secs();
-            Ok(Measurement::Beyond(format!("what is kept cannot be measured within {seconds} s")))
+        Err(_elapsed) if schedule.record_timeout(key) => {
+            let seconds = WORK_DEADLINE.as_secs();
+            Ok(Measurement::Unmeasurable(format!("what is kept cannot be measured within {seconds} s")))
         }
         Err(_elapsed) => Ok(Measurement::NotDue),
     }
 }
 
-/// Whether an operator has said that what is there may be taken over, or it was the object's before this controller
-/// looked after it: its status came with it.
-fn consents<K: RegistryKind>(object: &RegisteredView<K>) -> bool {
+/// Whether the existing content may be taken over: an operator has consented, or the object was imported with its
+/// status and had the content before.
+fn has_consent<K: RegistryKind>(object: &RegisteredView<K>) -> bool {
     let annotated = object.annotations.get(names::ADOPT_ANNOTATION).is_some_and(|value| value == "true");
     let was_there = matches!(object.status.phase, RegistryPhase::Available | RegistryPhase::Locked);
     annotated || was_there && object.status.registry.is_none()
 }
 
-fn tell_unreachable<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, why: &str) {
+fn report_unreachable<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, why: &str) {
     let known = condition::find(&object.status.conditions, REGISTRY_REACHABLE);
     if known.is_none_or(Condition::is_true) {
         cx.events.report(object, UNREACHABLE, why.to_owned());
     }
 }
 
-fn tell<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, next: &RegistryStatus) {
+fn report_events<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, next: &RegistryStatus) {
     let old = &object.status;
     if next.phase == RegistryPhase::Failed && (old.phase, &old.message) != (next.phase, &next.message) {
         cx.events.report(object, FAILED, next.message.clone());
@@ -289,8 +298,9 @@ fn tell<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>, next: &Regist
     }
 }
 
-impl Sight {
-    /// The place has just become the object's. What came locked without a registry that says so stays locked.
+impl RegistryObservation {
+    /// The place has just become the object's. If the object was imported as locked, and no registry says so, it stays
+    /// locked.
     fn provided<K: RegistryKind>(record: RegistryRecord, object: &RegisteredView<K>) -> Self {
         let locked = object.status.phase == RegistryPhase::Locked && object.status.registry.is_none();
         Self::Provided { record, came_locked: locked }

@@ -1,19 +1,16 @@
-//! Puts the parts together: what follows the world, what works in the shares, and what takes and gives them.
+//! Starts the program: watches, reconcilers, and leader election for the shares.
 
 use crate::audit::Audit;
 use crate::business::Business;
 use crate::config::{self, Config, RegistryConfig};
 use crate::context::{Context, GROUP_RUNNING_MAX};
 use crate::descriptions::Descriptions;
-use crate::directory::kubeconfig::KubeconfigSource;
-use crate::directory::platform::PlatformSource;
-use crate::directory::secrets::SecretSource;
-use crate::directory::{Directory, DirectorySource};
+use crate::directory::{Directory, open_source};
 use crate::error::Error;
-use crate::fence::{Fence, Times};
-use crate::issuer::places::{self, Places};
-use crate::issuer::{desk, serve};
-use crate::member::bound::Bound;
+use crate::fence::{Fence, LeaseTimes};
+use crate::issuer::clusters::{self, ClusterLookup};
+use crate::issuer::{serve, worker};
+use crate::member::memory_budget::MemoryBudget;
 use crate::member_cluster::capacity::Capacities;
 use crate::members::Members;
 use crate::objects::Objects;
@@ -22,11 +19,11 @@ use crate::queue::Queue;
 use crate::registry::backend::Backend;
 use crate::registry::backend::Registry;
 use crate::registry::oci::OciRegistry;
-use crate::registry::oci::calls::{Http, Site};
+use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
+use crate::registry::tenant_limiter::TenantLimiter;
 use crate::registry::tke::TkeRegistry;
-use crate::registry::turns::Turns;
-use crate::seal::Seals;
-use crate::seal::keeper::Keeper;
+use crate::seal::SealKeys;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::candidate::Candidate;
 use crate::shares::lease::Leases;
 use crate::shares::{Share, Shares};
@@ -38,12 +35,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// How long what has begun may take to end.
+/// How long releasing the shares may take.
 const DRAIN: Duration = Duration::from_secs(10);
-/// The same for tasks. A certificate that is being issued takes 15 s, and 5 s more until its request is taken away from its
-/// cluster; a pod is given 30 s.
+/// How long tasks may take to end. A certificate that is being issued takes 15 s, and 5 s more until its request is
+/// deleted in its cluster; a pod is given 30 s.
 const TASKS_DRAIN: Duration = Duration::from_secs(22);
-/// Between two tries to reach kube-apiserver at the start.
+/// Time between two tries to reach kube-apiserver at the start.
 const START_RETRY: Duration = Duration::from_secs(1);
 
 /// Runs until a signal comes or a share is lost.
@@ -81,32 +78,33 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     tracing::info!(identity, shards = config.shards, namespace = config.namespace, "standing by");
     let ended = candidate.run(&end).await;
     tasks.cancel();
-    // A share is held until what was begun in it has ended.
+    // A share is held until everything that runs in it has ended.
     let (joined, ()) = tokio::join!(tasks.join(TASKS_DRAIN), candidate.retire(DRAIN));
     ended?;
     Ok(joined?)
 }
 
-/// Every replica issues certificates: nothing of ours is changed by that.
+/// Starts the issuer of certificates. Every replica has one: it changes no object of ours.
 async fn issue(config: &Config, client: &Client, metrics: &Metrics, tasks: &Tasks) -> anyhow::Result<()> {
     let (settings, ends) = (&config.issuer, serve::register(metrics));
     let Some((address, identity)) = settings.identity() else { return Ok(()) };
     identity.config()?;
     let source = match (&settings.signers_kubeconfig, &settings.endpoints_kubeconfig) {
         (Some(signers), Some(endpoints)) => {
-            places::IssuerSource::Files { signers: signers.clone(), endpoints: endpoints.clone() }
+            clusters::IssuerSource::Files { signers: signers.clone(), endpoints: endpoints.clone() }
         }
-        _ => places::IssuerSource::Secrets(Box::new(Api::namespaced(
+        _ => clusters::IssuerSource::Secrets(Box::new(Api::namespaced(
             client.clone(),
             &config.members_namespace,
         ))),
     };
-    let (desk, clerk) = desk::open(Places::new(source, client.clone(), config.dialer()), metrics);
+    let (queue, worker) =
+        worker::new_queue(ClusterLookup::new(source, client.clone(), config.dialer()), metrics);
     let listener = TcpListener::bind(address).await?;
     tracing::info!(%address, "issuing certificates");
     tasks.spawn("issuer's certificate", ends.follow(identity.certificate_file.clone(), serve::end_of));
-    tasks.spawn_draining("certificates", clerk.run(tasks.token()));
-    tasks.spawn_draining("issuer", serve::run(listener, identity, desk, tasks.token()));
+    tasks.spawn_draining("certificates", worker.run(tasks.token()));
+    tasks.spawn_draining("issuer", serve::run(listener, identity, queue, tasks.token()));
     Ok(())
 }
 
@@ -131,23 +129,15 @@ async fn first_contact(candidate: &Candidate) {
     }
 }
 
-async fn source(config: &Config, client: &Client) -> Result<Box<dyn DirectorySource>, Error> {
-    Ok(match (&config.members_kubeconfig, &config.platform_kubeconfig) {
-        (Some(path), _) => Box::new(KubeconfigSource::new(path.clone())),
-        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), &config.members_namespace)),
-    })
-}
-
 async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registry, Error> {
     let backend: Option<Box<dyn Backend>> = match (&config.registry_url, &config.registry_kubeconfig) {
         (Some(url), _) => {
-            let site = Site {
+            let endpoint = RegistryEndpoint {
                 url: url.clone(),
                 authority: config.registry_ca.clone(),
                 credentials: config.registry_credentials.clone(),
             };
-            Some(Box::new(OciRegistry::new(Http::new(site).await?, Arc::clone(fence))))
+            Some(Box::new(OciRegistry::new(RegistryClient::new(endpoint).await?, Arc::clone(fence))))
         }
         (None, Some(path)) => {
             Some(Box::new(TkeRegistry::new(config::client(Some(path)).await?, Arc::clone(fence))))
@@ -159,24 +149,26 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
         pull_host: config.pull_host()?,
         grace: config.registry_grace,
         scan_period: config.registry_scan_period,
-        turns: Turns::default(),
+        limiter: TenantLimiter::default(),
     })
 }
 
-/// What one replica does, ready to be started. What is not in a share of its own it leaves alone.
+/// One replica, before it is started. It works only in shares that it holds.
 struct Replica<'a> {
     config: &'a Config,
     client: Client,
     metrics: ControllerMetrics,
-    times: Times,
+    times: LeaseTimes,
 }
 
 impl Replica<'_> {
     async fn start(self, identity: &str, tasks: &Tasks, ready: &Health) -> Result<Arc<Context>, Error> {
         let Self { config, client, metrics, times } = self;
-        let source = source(config, &client).await?;
+        let (kubeconfig, platform) =
+            (config.members_kubeconfig.as_deref(), config.platform_kubeconfig.as_deref());
+        let source = open_source(kubeconfig, platform, &config.members_namespace, &client).await?;
         let shares = Arc::new(Shares::new(config.shards, times));
-        let registry = registry(&config.registry, &shares.post(Share::Fleet).fence).await?;
+        let registry = registry(&config.registry, &shares.state(Share::Fleet).fence).await?;
         let dropped = metrics.events_dropped.clone();
         let (recorder, sender) = events::channel(client.clone(), identity, dropped);
         let secrets = Api::namespaced(client.clone(), &config.namespace);
@@ -185,13 +177,13 @@ impl Replica<'_> {
         let cx = Arc::new(Context {
             business: Business::new(client),
             objects: Objects::default(),
-            members: Members::new(Bound::new(seen_max), config.quota_recount),
+            members: Members::new(MemoryBudget::new(seen_max), config.quota_recount),
             queue: Queue::new(GROUP_RUNNING_MAX),
             shares,
             events: recorder,
             metrics,
             registry,
-            seals: Seals::default(),
+            seals: SealKeys::default(),
             clock: Clock::system(),
             forbidden: config.forbidden(),
             audit_wanted: tokio::sync::Notify::new(),
@@ -206,7 +198,7 @@ impl Replica<'_> {
             if shown.members.is_read() { Ok(()) } else { Err("no directory was read yet".to_owned()) }
         });
         dispatch::watch(&cx, tasks);
-        tasks.spawn("seal-keys", Keeper::new(secrets, Arc::clone(&cx)).run());
+        tasks.spawn("seal-keys", KeyManager::new(secrets, Arc::clone(&cx)).run());
         tasks.spawn("directory", Directory::new(Arc::clone(&cx), source, config.dialer()).run());
         tasks.spawn("events", sender.run());
         let descriptions = Descriptions { cx: Arc::clone(&cx) };

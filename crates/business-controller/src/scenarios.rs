@@ -1,36 +1,36 @@
 //! Whole passes against a server in memory.
 
-/// The life of a namespace: each scenario is the exact list of calls that are made.
-mod lives;
-/// What is made anew where a namespace has gone.
-mod anew;
-/// Objects that go to another project.
-mod moves;
-/// Places in a registry.
+/// The life of a namespace: each scenario is the exact list of calls.
+mod lifecycle;
+/// Namespaces that are created again.
+mod recreation;
+/// Objects that are moved to another project.
+mod transfers;
+/// Image namespaces and chart groups in an OCI registry.
 mod registry;
-/// The same against a registry that is none of ours.
+/// The OCI backend against a real registry.
 mod real_registry;
-/// Places in TKE's registry.
+/// Image namespaces and chart groups in TKE's registry.
 mod tke_registry;
 /// What the audit finds.
 mod audits;
-/// What the owner of a cluster namespace tries.
+/// What the owner of a cluster's namespace may try.
 mod attacks;
-/// The same at random.
+/// Random actions of such an owner.
 mod owner;
 /// Who may use a namespace.
 mod access;
-/// Objects that were imported.
+/// Imported objects.
 mod imports;
-/// What is held without an object.
+/// A simulation of holds in business-api.
 mod ledger;
 /// Member clusters, from their first answer to their end.
 mod member_clusters;
-/// What templates put there.
+/// What templates put into namespaces.
 mod templates;
-/// What pods pull by.
+/// Pull secrets.
 mod pull_secrets;
-/// What tenants are told.
+/// The status of tenants.
 mod tenants;
-/// Shares that come and go.
+/// Shares that are gained and lost.
 mod shares;

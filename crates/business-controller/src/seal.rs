@@ -1,13 +1,13 @@
-//! The seal: what we have written into a member cluster, with a code that only the controller can make.
+//! A seal contains what we have written into a member cluster, with an HMAC that only the controller can make.
 //!
-//! A namespace's owner may write anything there, so nothing there is believed without a seal. It counts only where our
-//! own record may be missing: an answer that was lost, a database that was restored.
+//! The owner of a cluster may write anything there, so nothing there is believed without a seal. It counts only if our
+//! own record may be missing: an answer was lost, or the database was restored.
 //!
-//! The annotation reads `v1 KEY CODE VALUES`: the id of the key, the HMAC-SHA256 of everything but itself in base64url,
-//! and the sealed values as JSON.
+//! The annotation is `v1 KEY CODE VALUES`: the id of the key, the HMAC-SHA256 of everything else in base64url, and the
+//! sealed values as JSON.
 
-/// The keys, in a Secret.
-pub mod keeper;
+/// Keeps the keys in a Secret.
+pub mod key_manager;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 const VERSION: &str = "v1";
 
-/// What is sealed.
+/// The sealed values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sealed {
@@ -30,12 +30,12 @@ pub struct Sealed {
     pub cluster: String,
     /// The namespace there.
     pub namespace: String,
-    /// Its uid. It is not known before the namespace is made: a seal without it says only that we meant to make this
-    /// namespace for this object, and could be copied to a later one of the same name.
+    /// Its uid. It is not known before the namespace is created: a seal without it says only that we wanted to create
+    /// this namespace for this object, and could be copied to a later one of the same name.
     #[serde(rename = "namespaceUID", skip_serializing_if = "Option::is_none")]
     pub namespace_uid: Option<String>,
-    /// In a seal without the uid: that of the one that was on record when it was made. While it still is, what bears the seal was made
-    /// after it; a copy of the former one's seal says another.
+    /// In a seal without the uid: the uid that was on record when the seal was made. While it still is, the namespace
+    /// with this seal was created after it; a copy of a former namespace's seal names another uid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// Uid of the business namespace.
@@ -61,29 +61,29 @@ impl Sealed {
 /// How the sealed namespace came to be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// We have made it.
+    /// We have created it.
     Made,
-    /// It was there, and was taken over with consent.
+    /// It existed, and was adopted with consent.
     Adopted,
-    /// Its object is at its end, and it stays.
+    /// Its object is deleted, and the namespace stays.
     Released,
-    /// Somebody has made it in the place of ours.
+    /// Somebody has created it in place of ours.
     Replaced,
 }
 
 impl Origin {
-    /// Whether it is marked as adopted: the cluster's own policies let us mark only so what we have not made, and keep us from
-    /// deleting it. Whose it is the mark does not say.
+    /// Whether the namespace is marked as adopted: the policies of the cluster allow us only this mark on what we have
+    /// not created, and do not let us delete it. The mark does not say whose it is.
     pub fn is_adopted(self) -> bool {
         matches!(self, Self::Adopted | Self::Released | Self::Replaced)
     }
 }
 
-/// A seal that holds.
+/// A seal whose HMAC is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct VerifiedSeal {
     pub sealed: Sealed,
-    /// Whether it was made with the key that new seals are made with.
+    /// Whether it was made with the active key.
     pub is_current: bool,
 }
 
@@ -91,13 +91,13 @@ pub struct Opened {
 #[derive(Clone, Debug)]
 pub struct Keyring {
     keys: BTreeMap<String, hmac::Key>,
-    /// The one that new seals are made with.
+    /// The id of the key that new seals are made with.
     active: String,
     signing: hmac::Key,
 }
 
 impl Keyring {
-    /// `None` when the active key is not among them.
+    /// `None` if the active key is not among them.
     pub fn new(keys: &BTreeMap<String, Vec<u8>>, active: &str) -> Option<Self> {
         let key = |bytes: &Vec<u8>| hmac::Key::new(hmac::HMAC_SHA256, bytes);
         let signing = key(keys.get(active)?);
@@ -110,7 +110,7 @@ impl Keyring {
         &self.active
     }
 
-    /// Whether this is the id of one of them.
+    /// Whether this is the id of one of the keys.
     pub fn has(&self, id: &str) -> bool {
         self.keys.contains_key(id)
     }
@@ -121,29 +121,29 @@ impl Keyring {
         format!("{VERSION} {} {} {values}", self.active, URL_SAFE_NO_PAD.encode(code))
     }
 
-    /// The sealed values, if the seal holds.
-    pub fn open(&self, text: &str) -> Option<Opened> {
-        let Parts { id, code, values } = parts(text)?;
+    /// Verifies a seal. `None` if it is not valid.
+    pub fn open(&self, text: &str) -> Option<VerifiedSeal> {
+        let SealParts { id, code, values } = parts(text)?;
         let key = self.keys.get(id)?;
         hmac::verify(key, message(id, values).as_bytes(), &URL_SAFE_NO_PAD.decode(code).ok()?).ok()?;
-        Some(Opened { sealed: serde_json::from_str(values).ok()?, is_current: id == self.active })
+        Some(VerifiedSeal { sealed: serde_json::from_str(values).ok()?, is_current: id == self.active })
     }
 }
 
-struct Parts<'a> {
+struct SealParts<'a> {
     id: &'a str,
     code: &'a str,
     values: &'a str,
 }
 
-fn parts(text: &str) -> Option<Parts<'_>> {
+fn parts(text: &str) -> Option<SealParts<'_>> {
     let rest = text.strip_prefix(VERSION)?.strip_prefix(' ')?;
     let (id, rest) = rest.split_once(' ')?;
     let (code, values) = rest.split_once(' ')?;
-    Some(Parts { id, code, values })
+    Some(SealParts { id, code, values })
 }
 
-/// The id of the key that a seal says it was made with.
+/// The id of the key in a seal, not verified.
 pub fn key_id(text: &str) -> Option<&str> {
     parts(text).map(|parts| parts.id)
 }
@@ -152,42 +152,41 @@ fn message(id: &str, values: &str) -> String {
     format!("{VERSION} {id} {values}")
 }
 
-/// The keys as last read.
+/// The keys as they were last read.
 #[derive(Debug, Default)]
-pub struct Seals {
+pub struct SealKeys {
     keyring: watch::Sender<Option<Arc<Keyring>>>,
-    /// When the last read that has succeeded was sent.
+    /// When the last successful read was sent.
     read: watch::Sender<Option<Instant>>,
-    wanted: Notify,
+    read_request: Notify,
 }
 
-impl Seals {
-    /// `None` until they were read for the first time.
+impl SealKeys {
+    /// `None` before the first read.
     pub fn keyring(&self) -> Option<Arc<Keyring>> {
         self.keyring.borrow().clone()
     }
 
-    /// Waits until they were read by a call that was sent after this one: whoever has sealed anything before has recorded his
-    /// key before.
-    pub async fn read_from_now_on(&self) {
+    /// Waits for a read that is sent after this call: whoever has sealed anything before has stored its key before.
+    pub async fn wait_for_read(&self) {
         let begun = Instant::now();
         let mut read = self.read.subscribe();
-        self.wanted.notify_one();
+        self.read_request.notify_one();
         // The sender lives as long as this.
         drop(read.wait_for(|sent| sent.is_some_and(|sent| sent >= begun)).await);
     }
 
-    /// Waits until somebody waits for them.
-    pub(crate) async fn are_wanted(&self) {
-        self.wanted.notified().await;
+    /// Waits until somebody asks for a read.
+    pub(crate) async fn read_requested(&self) {
+        self.read_request.notified().await;
     }
 
-    /// Whether somebody waits for them.
-    pub(crate) fn are_awaited(&self) -> bool {
+    /// Whether somebody waits for a read.
+    pub(crate) fn has_waiters(&self) -> bool {
         self.read.receiver_count() > 0
     }
 
-    /// As a call has read them that was sent then.
+    /// Sets the keys that were read by a call that was sent at `sent`.
     pub fn set(&self, keyring: Keyring, sent: Instant) {
         self.keyring.send_replace(Some(Arc::new(keyring)));
         self.read.send_replace(Some(sent));
@@ -218,7 +217,7 @@ mod tests {
     #[test]
     fn a_seal_is_read_back_and_holds() {
         let seal = keyring().seal(&values());
-        assert_eq!(keyring().open(&seal), Some(Opened { sealed: values(), is_current: true }));
+        assert_eq!(keyring().open(&seal), Some(VerifiedSeal { sealed: values(), is_current: true }));
         assert_eq!(key_id(&seal), Some("k1"));
         assert!(seal.contains(r#""project":"p""#), "a person can read it: {seal}");
         let anew = Sealed { namespace_uid: None, after: Some("n".into()), ..values() };

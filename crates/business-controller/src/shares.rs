@@ -1,19 +1,19 @@
-//! The shares of the work. Each is one replica's at a time: whoever holds its Lease.
+//! Shares of the work. Each is held by one replica at a time: the holder of its Lease.
 //!
-//! A member cluster is in the share that follows from the uid of its `kube-system`, whatever it is called. What is of no
-//! single cluster, and whatever has a name that stands for no cluster yet, is the share of the fleet.
+//! The share of a member cluster follows from the uid of its `kube-system`, not from its name. Everything that belongs
+//! to no single cluster, or has a name that stands for no cluster yet, belongs to the share of the fleet.
 
-/// One Lease.
+/// The Leases.
 pub mod lease;
-/// Who should hold what; pure.
+/// Rendezvous hashing: which replica should hold which share. Pure.
 pub mod rendezvous;
-/// A share, from the taking of its Lease to its end.
-pub mod tenure;
-/// A replica that takes and gives shares.
+/// Leader election and work for one share, from acquiring its Lease to releasing it.
+pub mod elector;
+/// A replica that acquires and hands over shares.
 pub mod candidate;
 
 use crate::error::Error;
-use crate::fence::{Fence, Times};
+use crate::fence::{Fence, LeaseTimes};
 use ring::digest::{SHA256, digest};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::watch;
 
-/// Shares of clusters that an installation may have.
+/// The most shares of clusters that an installation may have.
 pub const SHARDS_MAX: u8 = 100;
 
 /// A part of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Share {
-    /// What is of no single cluster.
+    /// Everything that belongs to no single cluster.
     Fleet,
-    /// The member clusters of this number.
+    /// The member clusters of the share with this number.
     Clusters(u8),
 }
 
@@ -42,65 +42,65 @@ impl Display for Share {
     }
 }
 
-/// A number that every release makes of the same texts.
+/// A hash that is the same in every release.
 fn hash(texts: &[&str]) -> u64 {
     let bytes = digest(&SHA256, texts.join("\n").as_bytes());
     bytes.as_ref().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// All shares, as they stand to this replica.
+/// The state of all shares in this replica.
 #[derive(Debug)]
 pub struct Shares {
-    fleet: Arc<Post>,
-    clusters: Vec<Arc<Post>>,
-    /// Something is another way than before.
+    fleet: Arc<ShareState>,
+    clusters: Vec<Arc<ShareState>>,
+    /// Notifies of every change.
     changed: watch::Sender<u64>,
 }
 
-/// A share, as it stands to this replica.
+/// The state of a share in this replica.
 #[derive(Debug)]
-pub struct Post {
+pub struct ShareState {
     pub share: Share,
     pub fence: Arc<Fence>,
-    standing: watch::Sender<Standing>,
-    /// How often it was worked on from anew.
-    tenure: AtomicU64,
+    activity: watch::Sender<Activity>,
+    /// The number of the current term: it grows each time this replica starts to work on the share.
+    term: AtomicU64,
     changed: watch::Sender<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Standing {
+struct Activity {
     phase: Phase,
-    /// What is at work in it.
-    stays: usize,
+    /// How many guards of the share exist.
+    guards: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
-    /// It is not ours, or nothing may begin yet.
+    /// The share is not ours, or not prepared yet.
     #[default]
-    Away,
-    /// It is worked on.
-    Held,
-    /// Nothing begins any more.
-    Leaving,
+    NotHeld,
+    /// Work may begin.
+    Active,
+    /// No work may begin any more; what has begun may end.
+    Draining,
 }
 
 impl Shares {
-    /// None of them is held. There is one share of clusters at least.
-    pub fn new(shards: u8, times: Times) -> Self {
+    /// No share is held. There is at least one share of clusters.
+    pub fn new(shards: u8, times: LeaseTimes) -> Self {
         let changed = watch::Sender::default();
-        let post = |share| {
-            Arc::new(Post {
+        let state = |share| {
+            Arc::new(ShareState {
                 share,
                 fence: Arc::new(Fence::new(times)),
-                standing: watch::Sender::default(),
-                tenure: AtomicU64::new(0),
+                activity: watch::Sender::default(),
+                term: AtomicU64::new(0),
                 changed: changed.clone(),
             })
         };
-        let clusters = (0..shards.clamp(1, SHARDS_MAX)).map(|number| post(Share::Clusters(number)));
-        Self { fleet: post(Share::Fleet), clusters: clusters.collect(), changed }
+        let clusters = (0..shards.clamp(1, SHARDS_MAX)).map(|number| state(Share::Clusters(number)));
+        Self { fleet: state(Share::Fleet), clusters: clusters.collect(), changed }
     }
 
     /// How many shares of clusters there are.
@@ -108,11 +108,11 @@ impl Shares {
         u8::try_from(self.clusters.len()).unwrap_or(SHARDS_MAX)
     }
 
-    pub fn posts(&self) -> impl Iterator<Item = &Arc<Post>> {
+    pub fn states(&self) -> impl Iterator<Item = &Arc<ShareState>> {
         std::iter::once(&self.fleet).chain(&self.clusters)
     }
 
-    pub fn post(&self, share: Share) -> &Arc<Post> {
+    pub fn state(&self, share: Share) -> &Arc<ShareState> {
         let clusters = |number: u8| self.clusters.get(usize::from(number));
         match share {
             Share::Fleet => &self.fleet,
@@ -126,129 +126,129 @@ impl Shares {
         Share::Clusters(u8::try_from(number).unwrap_or_default())
     }
 
-    /// Whether a share is worked on here.
+    /// Whether this replica works on a share.
     pub fn holds(&self, share: Share) -> bool {
-        self.post(share).is_held()
+        self.state(share).is_active()
     }
 
-    /// The shares that are worked on here, and since which time.
+    /// The shares that this replica works on, with their terms.
     pub fn held(&self) -> BTreeMap<Share, u64> {
-        let held = self.posts().filter(|post| post.is_held());
-        held.map(|post| (post.share, post.tenure())).collect()
+        let held = self.states().filter(|state| state.is_active());
+        held.map(|state| (state.share, state.term())).collect()
     }
 
-    /// Leave to begin something in a share, which counts until it is dropped.
-    pub fn enter(&self, share: Share) -> Option<Stay> {
-        self.post(share).enter()
+    /// Begins work in a share, until the guard is dropped. `None` if this replica does not work on it.
+    pub fn enter(&self, share: Share) -> Option<ShareGuard> {
+        self.state(share).enter()
     }
 
-    /// The same for all that are worked on here.
-    pub fn enter_all(&self) -> Vec<Stay> {
-        self.posts().filter_map(Post::enter).collect()
+    /// The same for all shares that this replica works on.
+    pub fn enter_all(&self) -> Vec<ShareGuard> {
+        self.states().filter_map(ShareState::enter).collect()
     }
 
-    /// Does something in a share; `None` when it is not worked on here, or not any more: then it was given up.
-    pub async fn within<T>(&self, share: Share, work: impl Future<Output = T>) -> Option<T> {
-        let stay = self.enter(share)?;
+    /// Runs something in a share. `None` if this replica does not work on it, or stops to: then the work was dropped.
+    pub async fn run_in<T>(&self, share: Share, work: impl Future<Output = T>) -> Option<T> {
+        let guard = self.enter(share)?;
         tokio::select! {
             done = work => Some(done),
-            () = stay.is_to_end() => None,
+            () = guard.wait_for_drain() => None,
         }
     }
 
-    /// Tells of each change from now on.
+    /// Notifies of each change from now on.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
-    /// What is in which share may be another than before.
-    pub fn touch(&self) {
+    /// Notifies that clusters may have come to other shares.
+    pub fn notify_changed(&self) {
         self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 
-    /// Waits until one of those that are worked on here is to end.
-    pub async fn any_is_to_end(&self) {
-        let is_leaving = |post: &Arc<Post>| post.standing.borrow().phase == Phase::Leaving;
+    /// Waits until any share is to be drained.
+    pub async fn wait_for_any_drain(&self) {
+        let is_draining = |state: &Arc<ShareState>| state.activity.borrow().phase == Phase::Draining;
         // The sender lives as long as this.
-        drop(self.changes().wait_for(|_| self.posts().any(is_leaving)).await);
+        drop(self.changes().wait_for(|_| self.states().any(is_draining)).await);
     }
 }
 
-impl Post {
-    fn is_held(&self) -> bool {
-        self.standing.borrow().phase == Phase::Held
+impl ShareState {
+    fn is_active(&self) -> bool {
+        self.activity.borrow().phase == Phase::Active
     }
 
-    /// How often it was worked on from anew.
-    pub fn tenure(&self) -> u64 {
-        self.tenure.load(Ordering::SeqCst)
+    /// The number of the current term.
+    pub fn term(&self) -> u64 {
+        self.term.load(Ordering::SeqCst)
     }
 
-    fn enter(self: &Arc<Self>) -> Option<Stay> {
+    fn enter(self: &Arc<Self>) -> Option<ShareGuard> {
         let mut entered = false;
-        self.standing.send_if_modified(|standing| {
-            entered = standing.phase == Phase::Held;
-            standing.stays = standing.stays.saturating_add(usize::from(entered));
+        self.activity.send_if_modified(|activity| {
+            entered = activity.phase == Phase::Active;
+            activity.guards = activity.guards.saturating_add(usize::from(entered));
             false
         });
-        entered.then(|| Stay(Arc::clone(self)))
+        entered.then(|| ShareGuard(Arc::clone(self)))
     }
 
-    /// It is worked on from now on.
-    pub(crate) fn open(&self) {
-        self.tenure.fetch_add(1, Ordering::SeqCst);
-        self.pass_to(Phase::Held);
+    /// Begins a new term: work may begin.
+    pub(crate) fn start(&self) {
+        self.term.fetch_add(1, Ordering::SeqCst);
+        self.set_phase(Phase::Active);
     }
 
-    /// Nothing begins any more.
-    pub(crate) fn begin_leaving(&self) {
-        self.pass_to(Phase::Leaving);
+    /// Lets no more work begin.
+    pub(crate) fn begin_drain(&self) {
+        self.set_phase(Phase::Draining);
     }
 
-    /// Nothing is at work.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.standing.borrow().stays == 0
+    /// Whether no guard of the share exists.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.activity.borrow().guards == 0
     }
 
-    pub(crate) fn leave(&self) {
-        self.pass_to(Phase::Away);
+    pub(crate) fn stop(&self) {
+        self.set_phase(Phase::NotHeld);
     }
 
-    fn pass_to(&self, phase: Phase) {
-        self.standing.send_modify(|standing| standing.phase = phase);
+    fn set_phase(&self, phase: Phase) {
+        self.activity.send_modify(|activity| activity.phase = phase);
         self.changed.send_modify(|changes| *changes = changes.wrapping_add(1));
     }
 }
 
-/// Something is at work in a share.
+/// Keeps a share from being released while something runs in it.
 #[derive(Debug)]
-pub struct Stay(Arc<Post>);
+pub struct ShareGuard(Arc<ShareState>);
 
-impl Stay {
+impl ShareGuard {
     pub fn share(&self) -> Share {
         self.0.share
     }
 
-    /// How often the share was worked on from anew.
-    pub fn tenure(&self) -> u64 {
-        self.0.tenure()
+    /// The number of the current term.
+    pub fn term(&self) -> u64 {
+        self.0.term()
     }
 
-    /// Leave to write, as [`Fence::permit`] gives it.
+    /// Permission to write, as [`Fence::permit`] gives it.
     pub fn permit(&self) -> Result<(), Error> {
         self.0.fence.permit()
     }
 
-    /// Waits until the share is to be left.
-    pub async fn is_to_end(&self) {
+    /// Waits until the share is to be drained.
+    pub async fn wait_for_drain(&self) {
         // The sender lives as long as this.
-        drop(self.0.standing.subscribe().wait_for(|standing| standing.phase != Phase::Held).await);
+        drop(self.0.activity.subscribe().wait_for(|activity| activity.phase != Phase::Active).await);
     }
 }
 
-impl Drop for Stay {
+impl Drop for ShareGuard {
     fn drop(&mut self) {
-        self.0.standing.send_modify(|standing| standing.stays = standing.stays.saturating_sub(1));
+        self.0.activity.send_modify(|activity| activity.guards = activity.guards.saturating_sub(1));
     }
 }
 

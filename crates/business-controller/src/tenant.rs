@@ -1,22 +1,22 @@
-//! The controller of tenants: what their root projects are granted, beside their ceilings.
+//! The controller of tenants: shows what their root projects are granted, beside their ceilings.
 
-/// What a tenant is to the controller.
+/// The kind of tenants.
 pub mod kind;
-/// The status to show; pure.
+/// Computes the status; pure.
 pub mod status;
 
 use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::figures::Pace;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
 use crate::member_cluster::wake_cluster;
-use crate::namespace::wake::wake_access_of_tenant;
-use crate::namespace_template::tenant_changed;
-use crate::objects::Tabled as _;
+use crate::namespace::enqueue::enqueue_access_of_tenant;
+use crate::namespace_template::tenant_template_changed;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::queue::Lane;
 use crate::status::write_status;
+use crate::throttle::Pace;
 use kind::{BusinessTenant, TenantView};
 use std::time::Duration;
 
@@ -32,14 +32,14 @@ const PACE: Pace = Pace {
 impl Controller for BusinessTenant {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         if let Some(view) = change.new.as_deref().or(change.old.as_deref()) {
-            wake_tenant(cx, view.key.name(), Lane::Urgent);
+            enqueue_tenant(cx, view.key.name(), Lane::Urgent);
         }
         let administrators = |view: &TenantView| view.spec.administrators.clone();
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
         if let Some(view) = new.or(old)
             && old.map(administrators).unwrap_or_default() != new.map(administrators).unwrap_or_default()
         {
-            wake_access_of_tenant(cx, view.key.name());
+            enqueue_access_of_tenant(cx, view.key.name());
         }
         let ceilings = |view: &TenantView| view.spec.clusters.clone();
         if old.map(ceilings) != new.map(ceilings) {
@@ -51,7 +51,7 @@ impl Controller for BusinessTenant {
         if let Some(view) = new.or(old)
             && old.map(template).unwrap_or_default() != new.map(template).unwrap_or_default()
         {
-            tenant_changed(cx, view.key.name());
+            tenant_template_changed(cx, view.key.name());
         }
     }
 
@@ -80,19 +80,19 @@ impl Controller for BusinessTenant {
         Ok(PassOutcome::Applied)
     }
 
-    fn look_at_all(cx: &Context) {
+    fn resync(cx: &Context) {
         for tenant in cx.objects.tenants.all() {
-            wake_tenant(cx, tenant.key.name(), Lane::Later);
+            enqueue_tenant(cx, tenant.key.name(), Lane::Later);
         }
     }
 }
 
-/// Looks at a tenant again, if there is an object of it. What only changes its figures waits until they may be written.
-pub fn wake_tenant(cx: &Context, name: &str, lane: Lane) {
+/// Enqueues a tenant, if it has an object. A change that only affects its figures waits until they may be written.
+pub fn enqueue_tenant(cx: &Context, name: &str, lane: Lane) {
     let key = RootKey::new(None, name);
     if name.is_empty() || lane == Lane::Later && cx.objects.tenants.get(&key).is_none() {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.tenants.memory.wait(&key) } else { None };
-    cx.wake(&BusinessTenant::queued(key), GROUP, lane, wait.unwrap_or_default());
+    cx.wake(&BusinessTenant::object_ref(key), GROUP, lane, wait.unwrap_or_default());
 }

@@ -1,6 +1,6 @@
-//! The tunnel's server in the container beside: it reads its certificate once, when it starts, and shows it for good. Here is looked
-//! whether it is still the one in the file. The kubelet asks that as the liveness probe of the server's container, and starts it anew
-//! when it is not.
+//! Checks the tunnel's server in the container beside this one. It reads its certificate only once, when it starts.
+//! Here it is compared with the one in the file; the kubelet uses the result as the liveness probe of the server's
+//! container, and restarts it if they differ.
 
 use runtime::{CertificateEnd, Health, Metrics};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -18,9 +18,9 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Name of the check: `/livez/tunnel`.
 const CHECK: &str = "tunnel";
-/// Between two looks.
+/// Time between two checks.
 const PERIOD: Duration = Duration::from_secs(10);
-/// Connecting and shaking hands must not take longer.
+/// Deadline of connecting and of the TLS handshake.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Agents speak gRPC.
 const PROTOCOL: &[u8] = b"h2";
@@ -30,11 +30,11 @@ const PROTOCOL: &[u8] = b"h2";
 pub struct TunnelServer {
     /// Where agents dial it.
     pub address: SocketAddr,
-    /// What it was given.
+    /// The file of its certificate.
     pub certificate_file: PathBuf,
 }
 
-/// When the certificate ends that it shows.
+/// Registers the metric of when its certificate expires.
 pub fn register(metrics: &Metrics) -> CertificateEnd {
     CertificateEnd::register(
         metrics,
@@ -44,7 +44,7 @@ pub fn register(metrics: &Metrics) -> CertificateEnd {
 }
 
 impl TunnelServer {
-    /// Looks for ever, for the check.
+    /// Checks for ever, and sets the health check and the metric.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn watch(self, beside: Health, ends: CertificateEnd) {
         let verdict = Arc::new(Mutex::new(Ok(())));
@@ -61,7 +61,8 @@ impl TunnelServer {
         }
     }
 
-    /// A server that is started anew reads the file: where that cannot be read, it is left alone.
+    /// Compares the certificate with the file. If the file cannot be read, that is no failure: a restarted server could
+    /// not read it either.
     async fn compare(&self, shown: Result<CertificateDer<'static>, String>) -> Result<(), String> {
         let shown = shown?;
         let file = self.certificate_file.display();
@@ -93,7 +94,7 @@ impl TunnelServer {
             .with_safe_default_protocol_versions()
             .map_err(std::io::Error::other)?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Whichever(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
             .with_no_client_auth();
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         let stream = TcpStream::connect(self.address).await?;
@@ -110,11 +111,11 @@ pub fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// Takes any certificate whose key the server has: it is looked at, and nothing is said to the server.
+/// Accepts any certificate whose key the server has: it is only read, and nothing is sent to the server.
 #[derive(Debug)]
-struct Whichever(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Whichever {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! Every watch on our own kinds.
+//! The watches of our own kinds.
 //!
 //! | what changes | who looks again |
 //! |---|---|
@@ -13,53 +13,55 @@
 
 use crate::context::Context;
 use crate::controller::Controller;
-use crate::kinds::{Heard, View};
+use crate::kinds::{ChangeSource, View};
 use futures_util::{StreamExt as _, pin_mut};
 use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use std::sync::Arc;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Follows the objects of one kind for ever.
+/// Watches the objects of one kind for ever.
 pub async fn follow<C: Controller>(cx: Arc<Context>) {
     let cache = C::cache(&cx.objects);
     let config = Config::default().page_size(PAGE);
-    let stream = watcher(cx.business.everywhere::<C>(), config).default_backoff();
+    let stream = watcher(cx.business.api_all::<C>(), config).default_backoff();
     pin_mut!(stream);
     while let Some(event) = stream.next().await {
         match event {
-            Ok(Event::Init) => cache.list_begins(),
-            Ok(Event::InitApply(object)) => seen::<C>(&cx, object, Heard::InList),
-            Ok(Event::Apply(object)) => seen::<C>(&cx, object, Heard::ByEvent),
+            Ok(Event::Init) => cache.begin_list(),
+            Ok(Event::InitApply(object)) => upsert::<C>(&cx, object, ChangeSource::List),
+            Ok(Event::Apply(object)) => upsert::<C>(&cx, object, ChangeSource::WatchEvent),
             Ok(Event::Delete(object)) => {
                 let Some(object) = decoded::<C>(object) else { continue };
-                if let Some(change) = cache.gone(&object) {
+                if let Some(change) = cache.remove(&object) {
                     C::changed(&cx, &change);
                 }
             }
             Ok(Event::InitDone) => {
-                for change in cache.list_ends() {
+                for change in cache.end_list() {
                     C::changed(&cx, &change);
                 }
                 cx.audit_wanted.notify_one();
             }
-            Err(error) => tracing::warn!(error = crate::error::of_watch(&error), "watch of our kinds failed"),
+            Err(error) => {
+                tracing::warn!(error = crate::error::watch_error_text(&error), "watch of our kinds failed")
+            }
         }
     }
 }
 
-fn seen<C: Controller>(cx: &Context, object: DynamicObject, heard: Heard) {
+fn upsert<C: Controller>(cx: &Context, object: DynamicObject, source: ChangeSource) {
     if let Some(object) = decoded::<C>(object)
-        && let Some(change) = C::cache(&cx.objects).seen(object, heard)
+        && let Some(change) = C::cache(&cx.objects).upsert(object, source)
     {
         C::changed(cx, &change);
     }
 }
 
-/// An object that is not what its schema says is passed over: it awaits a change.
+/// An object that does not match its schema is skipped until it changes.
 fn decoded<C: Controller>(object: DynamicObject) -> Option<View<C>> {
     let (namespace, name) = (object.metadata.namespace.clone(), object.metadata.name.clone());
     match View::decode(object) {

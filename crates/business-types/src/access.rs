@@ -1,82 +1,82 @@
-//! Who people are in member clusters: the names that bindings, certificates and admission policies agree on.
+//! The names of users and groups in member clusters, which bindings, certificates and admission policies use.
 //!
-//! They begin with our word. Neither a tenant nor an operator can choose a name that equals another's, since a tenant
-//! in them has no colon. An operator, who has no tenant, is `business::NAME`.
+//! They begin with our prefix. The tenant in them has no colon, so nobody can choose a name that equals somebody
+//! else's. An operator, who has no tenant, is `business::NAME`.
 //!
 //! | who | name |
 //! |---|---|
 //! | a user whose credential names the tenant | `business:TENANT:NAME` |
-//! | one whose own name could be read as another of these | `business:TENANT:member:NAME` |
+//! | such a user, if his name looks like one of the next forms | `business:TENANT:member:NAME` |
 //! | a user whose credential names no tenant | `business:TENANT:user:NAME` |
 //! | a group | `business:TENANT:group:NAME` |
-//! | those who rule a tenant | `business:TENANT:administrators` |
+//! | the administrators of a tenant | `business:TENANT:administrators` |
 //!
-//! Two users of the same name, one with a tenant in his credential and one without, are two people.
+//! Two users of the same name, one with a tenant in his credential and one without, are different users.
 
 use serde::{Deserialize, Serialize};
 
-/// What every name of ours begins with.
+/// The prefix of all these names.
 const PREFIX: &str = "business:";
-/// The group of a tenant's administrators ends with this.
+/// The last part of the group of a tenant's administrators.
 const ADMINISTRATORS: &str = "administrators";
-/// Stands before the name of a group.
+/// The prefix of the name of a group.
 const GROUP: &str = "group:";
-/// Stands before the name of a user whose credential names no tenant.
+/// The prefix of the name of a user whose credential names no tenant.
 const USER: &str = "user:";
-/// Stands before the name of a user whose credential names the tenant, where it could be read as something else.
+/// The prefix of the name of a user whose credential names the tenant, if the name could be mistaken for another form.
 const MEMBER: &str = "member:";
-/// The names that only Kubernetes gives begin with this.
+/// The prefix of names that only Kubernetes itself uses.
 const KUBERNETES: &str = "system:";
-/// Bytes of a name. The cluster's policies read certificates of this size.
+/// The maximum number of bytes of a name. The cluster's admission policies can read certificates of this size.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// A user whose credential names the tenant, as member clusters know him; `None` when he cannot be named there.
+/// The name in member clusters of a user whose credential names the tenant; `None` if there is no valid one.
 pub fn user(tenant: &str, name: &str) -> Option<String> {
     match name {
         "" => None,
         _ if is_plain_user(name) && ![USER, MEMBER].iter().any(|mark| name.starts_with(mark)) => {
-            named(tenant, name)
+            tenant_name(tenant, name)
         }
-        _ => named(tenant, &format!("{MEMBER}{name}")),
+        _ => tenant_name(tenant, &format!("{MEMBER}{name}")),
     }
 }
 
-/// A user whose credential names no tenant, as the clusters of this tenant know him; `None` when he cannot be named there.
+/// The name in clusters of this tenant of a user whose credential names no tenant; `None` if there is no valid one.
 pub fn host_user(tenant: &str, name: &str) -> Option<String> {
     if name.is_empty() {
         return None;
     }
-    named(tenant, &format!("{USER}{name}"))
+    tenant_name(tenant, &format!("{USER}{name}"))
 }
 
-/// A group of a tenant's users, as member clusters know it; `None` when it cannot be named there.
+/// The name in member clusters of a group of a tenant; `None` if there is no valid one.
 pub fn group(tenant: &str, name: &str) -> Option<String> {
     if name.is_empty() {
         return None;
     }
-    named(tenant, &format!("{GROUP}{name}"))
+    tenant_name(tenant, &format!("{GROUP}{name}"))
 }
 
-/// The group of a tenant's administrators, as member clusters know it; `None` when it cannot be named there.
+/// The name in member clusters of the group of a tenant's administrators; `None` if there is no valid one.
 pub fn administrators(tenant: &str) -> Option<String> {
-    named(tenant, ADMINISTRATORS)
+    tenant_name(tenant, ADMINISTRATORS)
 }
 
-/// The name of somebody in a cluster that knows people by the host cluster's names; `None` for a name of Kubernetes' or
-/// of ours, which means somebody else.
-pub fn shared(name: &str) -> Option<String> {
-    let is_theirs = !name.is_empty() && !name.starts_with(KUBERNETES) && !name.starts_with(PREFIX);
-    (is_theirs && is_writable(name)).then(|| name.to_owned())
+/// The name of a user or group in a cluster that uses the host cluster's names ([`crate::ClusterIdentity::Shared`]).
+/// `None` for a name with the prefix of Kubernetes or of ours, which would mean somebody else.
+pub fn shared_name(name: &str) -> Option<String> {
+    let is_unreserved = !name.is_empty() && !name.starts_with(KUBERNETES) && !name.starts_with(PREFIX);
+    (is_unreserved && is_valid_name(name)).then(|| name.to_owned())
 }
 
-/// Whether a name has the form of those that we give users.
+/// Whether a name has the form of our names for users.
 pub fn is_user(name: &str) -> bool {
-    of_ours(name).is_some_and(is_plain_user)
+    after_tenant(name).is_some_and(is_plain_user)
 }
 
-/// Whether a name has the form of those that we give groups.
+/// Whether a name has the form of our names for groups.
 pub fn is_group(name: &str) -> bool {
-    of_ours(name).is_some_and(|rest| {
+    after_tenant(name).is_some_and(|rest| {
         rest == ADMINISTRATORS || rest.strip_prefix(GROUP).is_some_and(|group| !group.is_empty())
     })
 }
@@ -86,40 +86,41 @@ fn is_plain_user(name: &str) -> bool {
 }
 
 /// The part of one of our names after the tenant.
-fn of_ours(name: &str) -> Option<&str> {
+fn after_tenant(name: &str) -> Option<&str> {
     let (_tenant, rest) = name.strip_prefix(PREFIX)?.split_once(':')?;
-    (!rest.is_empty() && is_writable(name)).then_some(rest)
+    (!rest.is_empty() && is_valid_name(name)).then_some(rest)
 }
 
-fn named(tenant: &str, name: &str) -> Option<String> {
+fn tenant_name(tenant: &str, name: &str) -> Option<String> {
     let text = format!("{PREFIX}{tenant}:{name}");
-    (!tenant.contains(':') && is_writable(&text)).then_some(text)
+    (!tenant.contains(':') && is_valid_name(&text)).then_some(text)
 }
 
-fn is_writable(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control)
 }
 
-/// What somebody may do in a project, and in its namespaces in member clusters. The lesser come first.
+/// What a subject may do in a project and in its namespaces in member clusters. Ordered from the weakest role to the
+/// strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AccessRole {
-    /// To look.
+    /// Read.
     View,
-    /// Namespaces, and what is in them.
+    /// Also manage namespaces and their content.
     Edit,
-    /// Access, projects below, and all of the above.
+    /// Also manage access and child projects.
     Admin,
 }
 
 impl AccessRole {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::View, Self::Edit, Self::Admin];
 
-    /// All of them, as they are written in `spec.access`.
+    /// The names of all roles in `spec.access`.
     pub const WORDS: [&'static str; 3] = ["admin", "edit", "view"];
 
-    /// The name of its `ClusterRole` in member clusters, and of the `RoleBinding` to it in each namespace of ours.
+    /// The name of its `ClusterRole` in member clusters, and of the `RoleBinding` to it in each of our namespaces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::View => "business:view",
@@ -128,7 +129,7 @@ impl AccessRole {
         }
     }
 
-    /// The role of a `RoleBinding` of ours.
+    /// The role with this name of a `ClusterRole`.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.name() == name)
     }
@@ -204,11 +205,11 @@ mod tests {
 
     #[test]
     fn a_shared_name_is_neither_kubernetes_nor_ours() {
-        assert_eq!(shared("oidc:alice").as_deref(), Some("oidc:alice"));
+        assert_eq!(shared_name("oidc:alice").as_deref(), Some("oidc:alice"));
         for name in ["", "system:masters", "business:break-glass", "business:acme:administrators", "a\nb"] {
-            assert_eq!(shared(name), None, "{name:?}");
+            assert_eq!(shared_name(name), None, "{name:?}");
         }
-        assert_eq!(shared(&"x".repeat(NAME_BYTES_MAX + 1)), None);
+        assert_eq!(shared_name(&"x".repeat(NAME_BYTES_MAX + 1)), None);
     }
 
     #[test]

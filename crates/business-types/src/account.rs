@@ -4,19 +4,19 @@ use quota::{Account, Scope, ScopeKind};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The one scope whose domains are the member clusters and what may be granted of each.
+/// The kind of the scope above all tenants. Its domains are the member clusters, with the capacity that may be granted.
 pub const FLEET: ScopeKind = ScopeKind(1);
-/// Tenants, by tenant ID.
+/// The kind of the scopes of tenants, by tenant ID.
 pub const TENANT: ScopeKind = ScopeKind(2);
-/// Projects, by name.
+/// The kind of the scopes of projects, by name.
 pub const PROJECT: ScopeKind = ScopeKind(3);
 
-/// The scope of all member clusters.
+/// The scope above all tenants.
 pub fn fleet() -> Scope {
     Scope::new(FLEET, "fleet")
 }
 
-/// What a kind of scope is called.
+/// The name of a kind of scope, for messages.
 pub fn scope_word(kind: ScopeKind) -> &'static str {
     match kind {
         FLEET => "fleet",
@@ -26,8 +26,8 @@ pub fn scope_word(kind: ScopeKind) -> &'static str {
     }
 }
 
-/// The part of an object that its account is computed from. Other fields are skipped unread: a replica computes an
-/// account of each change that it sees.
+/// The part of an object from which its account is computed. Only this part is decoded, because a replica computes an
+/// account for each change that it sees.
 pub trait Charged: DeserializeOwned {
     /// What the object means to the ledger.
     fn account(self) -> Account;
@@ -61,39 +61,39 @@ impl ChargedMeta {
     }
 }
 
-/// An object of a tenant that costs nobody anything: `spec.tenantID` names the tenant.
+/// An object of a tenant that is not charged. `spec.tenantID` names the tenant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct FreeOfTenant {
+pub struct UnchargedTenantObject {
     metadata: ChargedMeta,
-    spec: SpecOfTenant,
+    spec: TenantIdSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SpecOfTenant {
+struct TenantIdSpec {
     #[serde(rename = "tenantID")]
     tenant_id: String,
 }
 
-impl Charged for FreeOfTenant {
+impl Charged for UnchargedTenantObject {
     fn account(self) -> Account {
         let deleting = self.metadata.is_deleting();
         Account { tenant: self.spec.tenant_id, deleting, ..Account::default() }
     }
 }
 
-/// An object of no tenant that costs nobody anything.
+/// An object without a tenant that is not charged.
 #[derive(Debug, Deserialize)]
-pub struct FreeOfAll {}
+pub struct UnchargedObject {}
 
-impl Charged for FreeOfAll {
+impl Charged for UnchargedObject {
     fn account(self) -> Account {
         Account::default()
     }
 }
 
-/// The keys of a list.
+/// The keys of a resource list.
 pub fn keys(list: &ResourceList) -> Vec<String> {
     list.keys().cloned().collect()
 }

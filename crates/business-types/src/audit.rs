@@ -2,22 +2,22 @@ use meta::quantity::ResourceList;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How far the controller has compared the member clusters with the objects: the [`ClusterComparison`]s of all clusters
-/// together.
+/// The sum of the [`ClusterComparison`]s of all member clusters: how far the controller has compared them with the
+/// objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// The revision of our objects that each member cluster was last compared with.
     pub clusters: BTreeMap<String, u64>,
-    /// Member clusters that were not compared the last time, and why.
+    /// Member clusters that could not be compared the last time, with the reason.
     pub missing: BTreeMap<String, String>,
-    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
+    /// The number of orphans that no project's status lists: their project does not exist, or there are too many.
     pub unreported: u64,
-    /// How many of these name a project that does not exist.
+    /// The number of these orphans whose project does not exist.
     pub homeless: u64,
-    /// Some of the namespaces that carry our marks without our seal: anybody may have written the marks. They are
-    /// charged to no project. `strange` is how many there are.
+    /// Some of the namespaces that have our marks but no valid seal. Anybody may have written the marks, so no project
+    /// is charged for them. `strange` is their number.
     pub strangers: Vec<Stranger>,
-    /// How many strangers there are.
+    /// The number of namespaces that have our marks but no valid seal.
     pub strange: u64,
 }
 
@@ -25,32 +25,32 @@ pub struct Comparison {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterComparison {
-    /// The revision of our objects that it was last compared with; 0 where it was not compared.
+    /// The revision of our objects that it was last compared with; 0 if it could not be compared.
     pub revision: u64,
-    /// Why it was not compared the last time.
+    /// Why it could not be compared the last time; empty if it was compared.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub missing: String,
-    /// When that was found, RFC 3339.
+    /// The time of this result, RFC 3339.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub time: String,
-    /// Orphans that stand in no project's status: their project does not exist, or there are too many.
+    /// The number of orphans that no project's status lists: their project does not exist, or there are too many.
     pub unreported: u64,
-    /// How many of these name a project that does not exist.
+    /// The number of these orphans whose project does not exist.
     pub homeless: u64,
-    /// How many namespaces carry our marks without our seal.
+    /// The number of namespaces that have our marks but no valid seal.
     pub strange: u64,
-    /// Some of them.
+    /// Some of these namespaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
-    /// The key that made the seals in it from then on.
+    /// The id of the key that seals in the cluster were made with from then on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub active_key: String,
-    /// The keys that its seals bore.
+    /// The ids of the keys of the seals that were found in the cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
 }
 
-/// A namespace of a member cluster that carries our marks without our seal.
+/// A namespace of a member cluster that has our marks but no valid seal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stranger {
@@ -63,7 +63,7 @@ pub struct Stranger {
     /// The project that its label names.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub project: String,
-    /// What a quota there lets it take.
+    /// The hard limits of a quota in the namespace.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }
@@ -71,19 +71,19 @@ pub struct Stranger {
 impl Comparison {
     /// Adds up the comparisons of the clusters.
     pub fn of<'a>(parts: impl IntoIterator<Item = (&'a String, &'a ClusterComparison)>) -> Self {
-        let mut whole = Self::default();
+        let mut sum = Self::default();
         for (cluster, part) in parts {
             if part.missing.is_empty() {
-                whole.clusters.insert(cluster.clone(), part.revision);
+                sum.clusters.insert(cluster.clone(), part.revision);
             } else {
-                whole.missing.insert(cluster.clone(), part.missing.clone());
+                sum.missing.insert(cluster.clone(), part.missing.clone());
             }
-            whole.unreported = whole.unreported.saturating_add(part.unreported);
-            whole.homeless = whole.homeless.saturating_add(part.homeless);
-            whole.strange = whole.strange.saturating_add(part.strange);
-            whole.strangers.extend(part.strangers.iter().cloned());
+            sum.unreported = sum.unreported.saturating_add(part.unreported);
+            sum.homeless = sum.homeless.saturating_add(part.homeless);
+            sum.strange = sum.strange.saturating_add(part.strange);
+            sum.strangers.extend(part.strangers.iter().cloned());
         }
-        whole
+        sum
     }
 
     /// Whether every member cluster was compared with the objects of this revision or a later one, and everything
@@ -93,7 +93,7 @@ impl Comparison {
     }
 }
 
-/// A namespace of a member cluster that may take what no object is charged for.
+/// A namespace of a member cluster that may use resources that no object is charged for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Orphan {
@@ -103,33 +103,33 @@ pub struct Orphan {
     pub namespace: String,
     /// The namespace's uid there.
     pub uid: String,
-    /// Why it is told.
+    /// Why it is an orphan.
     pub state: OrphanState,
-    /// What it may take, beyond what is charged for it.
+    /// The amounts that it may use beyond what is charged for it.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }
 
-/// Why an orphan is told.
+/// Why a namespace of a member cluster is an orphan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum OrphanState {
     /// It belongs to no object.
     #[default]
     Lost,
-    /// Its object is there and is charged less than it may take: a raise was lost with the database's history.
+    /// Its object is charged less than the namespace may use: a raise was lost with the database's history.
     Ahead,
-    /// Its object has released it, and something in it still counts.
+    /// Its object has released it, and it is still in use.
     Released,
-    /// Its object has released it, and nothing in it is in use: what is held for it can be written off.
+    /// Its object has released it, and it is not in use: its hold can be written off.
     Unused,
 }
 
 impl OrphanState {
-    /// All of them, as they are written.
+    /// The names of all states.
     pub const NAMES: [&'static str; 4] = ["Lost", "Ahead", "Released", "Unused"];
 }
 
-/// What counts against a project although no object stands for it.
+/// A hold: an amount that counts against a project although its object is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeldAmount {
@@ -146,35 +146,34 @@ pub struct HeldAmount {
     /// The amounts that count.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
-    /// Why.
+    /// Why it counts.
     pub reason: String,
 }
 
-/// What the ledger's audit says of a project.
+/// The result of the ledger's audit for a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LedgerStatus {
     /// Differences between the ledger and the objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<String>,
-    /// Amounts that count without an object.
+    /// Holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held: Vec<HeldAmount>,
-    /// Uids of released namespaces of member clusters that nothing is held for any more: an operator has written them
-    /// off.
+    /// The uids of released namespaces of member clusters whose holds an operator has written off.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub written_off: Vec<String>,
 }
 
 impl LedgerStatus {
-    /// Whether there is nothing to say.
+    /// Whether the audit has found nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether nothing is held for an orphan any more, and nothing in it is in use. The next audit of its cluster takes
-    /// our quota and marks away.
-    pub fn is_done_with(&self, orphan: &Orphan) -> bool {
+    /// Whether an orphan is unused and its hold is written off. The next audit of its cluster removes our quota and
+    /// marks from it.
+    pub fn has_written_off(&self, orphan: &Orphan) -> bool {
         orphan.state == OrphanState::Unused && self.written_off.contains(&orphan.uid)
     }
 }
@@ -204,8 +203,8 @@ mod tests {
             ("c2".to_owned(), part(9, 0)),
             ("c3".to_owned(), lost),
         ]);
-        let whole = Comparison::of(&parts);
-        assert_eq!(whole.clusters, BTreeMap::from([("c1".to_owned(), 7), ("c2".to_owned(), 9)]));
-        assert_eq!((whole.missing["c3"].as_str(), whole.unreported), ("no answer", 3));
+        let sum = Comparison::of(&parts);
+        assert_eq!(sum.clusters, BTreeMap::from([("c1".to_owned(), 7), ("c2".to_owned(), 9)]));
+        assert_eq!((sum.missing["c3"].as_str(), sum.unreported), ("no answer", 3));
     }
 }

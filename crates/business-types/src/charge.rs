@@ -1,31 +1,31 @@
 use meta::quantity::{Quantity, ResourceList};
 
-/// The high-water mark after a write of `hard`: the larger amount of each resource of either.
+/// The high-water mark after `spec.hard` was set to `hard`: for each resource the larger amount of both.
 pub fn raise(mark: &ResourceList, hard: &ResourceList) -> ResourceList {
     let mut raised = hard.clone();
-    for (resource, held) in mark {
-        let slot = raised.entry(resource.clone()).or_insert(*held);
-        if *held > *slot {
-            *slot = *held;
+    for (resource, charged) in mark {
+        let slot = raised.entry(resource.clone()).or_insert(*charged);
+        if *charged > *slot {
+            *slot = *charged;
         }
     }
     raised
 }
 
-/// What a write of status says about the high-water mark, and how much it can be believed.
+/// What a write of the status proposes as the high-water mark, and which state it was made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Confirmation<'a> {
-    /// The mark it wants; absent when it says nothing.
+    /// The proposed mark; `None` if the write does not propose one.
     pub proposed: Option<&'a ResourceList>,
-    /// Whether the write names the version of the object that it was made from.
+    /// Whether the write has the `resourceVersion` of the object that it was made from.
     pub versioned: bool,
     /// `status.observedGeneration`
     pub observed_generation: Option<i64>,
 }
 
-/// The object that a [`Confirmation`] is about.
+/// The object whose high-water mark a [`Confirmation`] may lower.
 #[derive(Clone, Copy, Debug)]
-pub struct Confirmed<'a> {
+pub struct ConfirmationTarget<'a> {
     /// Its high-water mark.
     pub mark: &'a ResourceList,
     /// `spec.hard`
@@ -36,65 +36,69 @@ pub struct Confirmed<'a> {
     pub deleting: bool,
 }
 
-/// Why a write of status may not lower the high-water mark.
+/// Why a write of the status may not lower the high-water mark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unconfirmed {
-    /// It does not say which version of the object it was made from.
+pub enum ConfirmationError {
+    /// The write has no `resourceVersion`.
     #[error("status.cachedSpecHard can only be lowered by a write that carries metadata.resourceVersion")]
     Unversioned,
-    /// It was made from another spec.
+    /// The write was made from another generation of the spec.
     #[error(
         "status.cachedSpecHard can only be lowered for the current spec: status.observedGeneration is {observed}, \
          metadata.generation is {current}"
     )]
     OtherGeneration {
-        /// The generation that it was made from.
+        /// The generation that the write was made from.
         observed: i64,
         /// The object's generation.
         current: i64,
     },
-    /// It would be charged less than it is granted.
+    /// The object would be charged less than it is granted.
     #[error("status.cachedSpecHard[{resource}] cannot be lowered to {proposed}, below spec.hard {hard}")]
     BelowHard {
         /// The resource.
         resource: String,
-        /// The mark it wants.
+        /// The proposed mark.
         proposed: Quantity,
         /// What is granted.
         hard: Quantity,
     },
 }
 
-/// The high-water mark after a write of status. Nothing raises it here; a confirmation may lower it, never below what
-/// is granted. For an object that is being deleted it may also say that nothing is left.
-pub fn confirm(object: Confirmed<'_>, said: Confirmation<'_>) -> Result<ResourceList, Unconfirmed> {
-    // A key that it leaves out counts as lowered, even from zero: a mark of zeros is not an empty mark.
-    let lowers = |proposed: &ResourceList| {
-        object.mark.iter().any(|(key, held)| proposed.get(key).is_none_or(|proposed| proposed < held))
+/// The high-water mark after a write of the status. Such a write never raises it. A confirmation may lower it, but not
+/// below `spec.hard`. Only for an object that is being deleted it may propose an empty list: nothing is left in the
+/// cluster.
+pub fn confirm(
+    object: ConfirmationTarget<'_>,
+    confirmation: Confirmation<'_>,
+) -> Result<ResourceList, ConfirmationError> {
+    // A missing key counts as lowered, even if its amount was zero: a mark of zeros is not an empty mark.
+    let is_lowered = |proposed: &ResourceList| {
+        object.mark.iter().any(|(key, charged)| proposed.get(key).is_none_or(|proposed| proposed < charged))
     };
-    let Some(proposed) = said.proposed.filter(|proposed| lowers(proposed)) else {
+    let Some(proposed) = confirmation.proposed.filter(|proposed| is_lowered(proposed)) else {
         return Ok(object.mark.clone());
     };
-    if !said.versioned {
-        return Err(Unconfirmed::Unversioned);
+    if !confirmation.versioned {
+        return Err(ConfirmationError::Unversioned);
     }
-    if said.observed_generation != Some(object.generation) {
-        let observed = said.observed_generation.unwrap_or_default();
-        return Err(Unconfirmed::OtherGeneration { observed, current: object.generation });
+    if confirmation.observed_generation != Some(object.generation) {
+        let observed = confirmation.observed_generation.unwrap_or_default();
+        return Err(ConfirmationError::OtherGeneration { observed, current: object.generation });
     }
     if object.deleting && proposed.is_empty() {
         return Ok(ResourceList::new());
     }
     for (resource, hard) in object.hard {
         let proposed = amount(proposed, resource);
-        // The charge is below the grant already only after a write said that nothing is left.
+        // The charge can only be below `spec.hard` already if an earlier write has confirmed that nothing is left.
         if proposed < *hard && proposed < amount(object.mark, resource) {
-            return Err(Unconfirmed::BelowHard { resource: resource.clone(), proposed, hard: *hard });
+            return Err(ConfirmationError::BelowHard { resource: resource.clone(), proposed, hard: *hard });
         }
     }
-    let kept = object.mark.iter().filter_map(|(resource, held)| {
+    let kept = object.mark.iter().filter_map(|(resource, charged)| {
         let proposed = proposed.get(resource).or_else(|| object.hard.get(resource))?;
-        Some((resource.clone(), *proposed.min(held)))
+        Some((resource.clone(), *proposed.min(charged)))
     });
     Ok(kept.collect())
 }
@@ -117,9 +121,10 @@ mod tests {
         hard: &ResourceList,
         deleting: bool,
         wanted: &ResourceList,
-    ) -> Result<ResourceList, Unconfirmed> {
-        let said = Confirmation { proposed: Some(wanted), versioned: true, observed_generation: Some(3) };
-        confirm(Confirmed { mark, hard, generation: 3, deleting }, said)
+    ) -> Result<ResourceList, ConfirmationError> {
+        let confirmation =
+            Confirmation { proposed: Some(wanted), versioned: true, observed_generation: Some(3) };
+        confirm(ConfirmationTarget { mark, hard, generation: 3, deleting }, confirmation)
     }
 
     #[test]
@@ -147,8 +152,8 @@ mod tests {
             "use is charged until it has fallen"
         );
         let low = list(&[("pods", "9")]);
-        assert!(matches!(decide(&mark, &hard, false, &low), Err(Unconfirmed::BelowHard { .. })));
-        assert!(matches!(decide(&mark, &hard, true, &low), Err(Unconfirmed::BelowHard { .. })));
+        assert!(matches!(decide(&mark, &hard, false, &low), Err(ConfirmationError::BelowHard { .. })));
+        assert!(matches!(decide(&mark, &hard, true, &low), Err(ConfirmationError::BelowHard { .. })));
         assert!(decide(&mark, &hard, false, &ResourceList::new()).is_err());
     }
 
@@ -181,11 +186,15 @@ mod tests {
     #[test]
     fn what_was_made_from_another_state_confirms_nothing() {
         let (mark, hard) = (list(&[("pods", "20")]), list(&[("pods", "10")]));
-        let object = Confirmed { mark: &mark, hard: &hard, generation: 4, deleting: false };
-        let said = Confirmation { proposed: Some(&hard), versioned: true, observed_generation: Some(3) };
-        assert_eq!(confirm(object, said), Err(Unconfirmed::OtherGeneration { observed: 3, current: 4 }));
-        let unversioned = Confirmation { versioned: false, observed_generation: Some(4), ..said };
-        assert_eq!(confirm(object, unversioned), Err(Unconfirmed::Unversioned));
+        let object = ConfirmationTarget { mark: &mark, hard: &hard, generation: 4, deleting: false };
+        let confirmation =
+            Confirmation { proposed: Some(&hard), versioned: true, observed_generation: Some(3) };
+        assert_eq!(
+            confirm(object, confirmation),
+            Err(ConfirmationError::OtherGeneration { observed: 3, current: 4 })
+        );
+        let unversioned = Confirmation { versioned: false, observed_generation: Some(4), ..confirmation };
+        assert_eq!(confirm(object, unversioned), Err(ConfirmationError::Unversioned));
         let silent = Confirmation { proposed: None, versioned: false, observed_generation: None };
         assert_eq!(confirm(object, silent), Ok(mark.clone()));
         let same = Confirmation { proposed: Some(&mark), ..silent };

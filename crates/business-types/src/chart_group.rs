@@ -1,11 +1,11 @@
 use crate::registry::{self, ChargedRegistryObject, RegistryKind};
 use meta::schema::Schema;
 
-/// Chart groups: a project's prefix for repositories of charts.
+/// The kind of chart groups: prefixes for a project's repositories of charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChartGroup;
 
-/// The part of a chart group that its account is computed from.
+/// The part of a chart group from which its account is computed.
 pub type ChargedChartGroup = ChargedRegistryObject<ChartGroup>;
 
 impl RegistryKind for ChartGroup {
@@ -15,7 +15,7 @@ impl RegistryKind for ChartGroup {
     const SHORT_NAMES: &'static [&'static str] = &["rcg"];
     const FINALIZER: &'static str = crate::names::CHART_GROUP_FINALIZER;
     const NAME_PREFIX: &'static str = "rcg-";
-    const WORDS: &'static str = "chart group";
+    const DISPLAY_NAME: &'static str = "chart group";
 
     fn schema() -> Schema {
         Schema::kind(

@@ -1,10 +1,10 @@
-use crate::condition::{self, ANSWERS, Condition};
+use crate::condition::{self, Condition, REACHABLE};
 use crate::member_cluster::{MemberClusterSpec, MemberClusterStatus};
 
 /// Stands for every tenant in [`Cluster::tenants`].
 pub const EVERY_TENANT: &str = "*";
 
-/// What has to be known of a member cluster when an object that names it is written.
+/// What the API server needs to know of a member cluster when an object is written that refers to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// Tenants that may use it; `*` is every one.
@@ -15,19 +15,19 @@ pub struct Cluster {
     pub display_name: String,
     /// Its type, such as `Imported`.
     pub cluster_type: String,
-    /// Since when it is registered, RFC 3339.
+    /// When it was registered, RFC 3339.
     pub created: String,
-    /// Whether it answers.
+    /// Whether its API server is reachable.
     pub reachable: bool,
-    /// Why nothing new comes to it.
+    /// Why it accepts nothing new; `None` if it does.
     pub closed: Option<ClosedCluster>,
-    /// What it is, by the uid of its `kube-system`; empty until that is known.
+    /// Its identity: the uid of its namespace `kube-system`. Empty until it is known.
     pub uid: String,
-    /// Whether an operator says that it is the host cluster itself.
+    /// Whether it is the host cluster itself, as an operator has marked it.
     pub is_host: bool,
 }
 
-/// Why nothing new comes to a cluster, and nothing in it grows.
+/// Why a cluster accepts no new objects and no growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClosedCluster {
     /// An operator has cordoned it.
@@ -44,12 +44,12 @@ impl Cluster {
         } else {
             spec.cordoned.then_some(ClosedCluster::Cordoned)
         };
-        let answers = condition::find(&status.conditions, ANSWERS);
+        let reachable = condition::find(&status.conditions, REACHABLE);
         Self {
             created: String::new(),
             uid: status.uid,
             is_host: false,
-            reachable: answers.is_some_and(Condition::is_true),
+            reachable: reachable.is_some_and(Condition::is_true),
             tenants: spec.tenants,
             version: status.version,
             display_name: spec.display_name,

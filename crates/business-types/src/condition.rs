@@ -1,42 +1,42 @@
 use serde::{Deserialize, Serialize};
 
-/// Everything is as the spec asks for; what `kubectl wait --for=condition=Ready` waits for.
+/// The object is as its spec requires; `kubectl wait --for=condition=Ready` waits for it.
 pub const READY: &str = "Ready";
-/// The member cluster enforces exactly what is granted, and use is not above it.
+/// The member cluster enforces exactly the granted quota, and usage is not above it.
 pub const QUOTA_ENFORCED: &str = "QuotaEnforced";
 /// The namespace and its `ResourceQuota` exist in the member cluster and are ours.
 pub const PROVISIONED: &str = "Provisioned";
-/// The member cluster answers.
+/// The member cluster is reachable.
 pub const CLUSTER_REACHABLE: &str = "ClusterReachable";
 /// The object is being deleted; the message says what remains.
 pub const TERMINATING: &str = "Terminating";
-/// Somebody has made another namespace in the place of ours in the member cluster.
+/// Somebody has replaced our namespace in the member cluster with another one of the same name.
 pub const REPLACED: &str = "Replaced";
-/// Everybody who has a role may use the namespace in the member cluster, and our bindings let in nobody else.
+/// Our bindings in the member cluster name exactly the subjects that have a role in the namespace.
 pub const ACCESS_READY: &str = "AccessReady";
-/// Somebody may use the namespace in the member cluster by bindings that are not ours.
+/// Bindings that are not ours give somebody access to the namespace in the member cluster.
 pub const OTHER_ACCESS: &str = "OtherAccess";
-/// The namespace was moved to another project, and the member cluster says so, too.
+/// The namespace was moved to another project, and its marks in the member cluster are updated.
 pub const TRANSFERRED: &str = "Transferred";
-/// The registry answers.
+/// The registry is reachable.
 pub const REGISTRY_REACHABLE: &str = "RegistryReachable";
-/// What is kept in the registry is no more than may be.
+/// The content in the registry is within its quota.
 pub const WITHIN_QUOTA: &str = "WithinQuota";
-/// No root project has more of a cluster than the tenant may be granted.
+/// The tenant's root projects are granted no more than its ceilings.
 pub const WITHIN_CEILINGS: &str = "WithinCeilings";
-/// A member cluster has answered under its name, and its name alone.
+/// The member cluster was reached, and no other name refers to it.
 pub const REGISTERED: &str = "Registered";
-/// The member cluster answers: the condition of the `MemberCluster` itself.
-pub const ANSWERS: &str = "Reachable";
+/// The member cluster is reachable: the condition of the `MemberCluster` itself.
+pub const REACHABLE: &str = "Reachable";
 /// Every tenant with root projects in a member cluster has a ceiling there.
 pub const BOUNDED: &str = "Bounded";
-/// What may be granted of a member cluster follows its nodes, where it is derived from them.
+/// The capacity of a member cluster that is derived from its nodes is up to date.
 pub const CAPACITY_DERIVED: &str = "CapacityDerived";
-/// The newest credentials of a member cluster are in use, and do not end soon.
+/// The newest credentials of a member cluster are in use and do not expire soon.
 pub const CREDENTIALS_VALID: &str = "CredentialsValid";
 /// The content of the namespace's template is in the member cluster.
 pub const TEMPLATE_APPLIED: &str = "TemplateApplied";
-/// The newest state of a template is in every namespace that has it.
+/// The newest version of a template is applied to all its namespaces.
 pub const ROLLED_OUT: &str = "RolledOut";
 /// Ledger, objects and member clusters agree.
 pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
@@ -45,126 +45,126 @@ pub const QUOTA_CONSISTENT: &str = "QuotaConsistent";
 pub const TRUE: &str = "True";
 /// The condition does not hold.
 pub const FALSE: &str = "False";
-/// It cannot be said.
+/// It is unknown whether the condition holds.
 pub const UNKNOWN: &str = "Unknown";
 
-/// Reasons that both programs and their tests name.
+/// Reasons that both programs or their tests use.
 pub mod reason {
-    /// Nothing is missing.
+    /// The object is ready.
     pub const READY: &str = "Ready";
-    /// What was derived follows the nodes.
+    /// The derived capacity is up to date.
     pub const DERIVED: &str = "Derived";
     /// The nodes of the member cluster cannot be read.
     pub const NODES_UNKNOWN: &str = "NodesUnknown";
     /// Nothing was done yet.
     pub const PENDING: &str = "Pending";
-    /// Written to the member cluster, and not seen enforced yet.
+    /// Written to the member cluster, but not enforced there yet.
     pub const PROVISIONING: &str = "Provisioning";
     /// Namespace and quota are there.
     pub const PROVISIONED: &str = "Provisioned";
-    /// The member cluster's quota admission counts with what was written.
+    /// The member cluster's quota admission uses the written quota.
     pub const ENFORCED: &str = "Enforced";
-    /// The member cluster's quota admission does not count with it yet.
+    /// The member cluster's quota admission does not use the written quota yet.
     pub const NOT_ENFORCED: &str = "NotEnforced";
-    /// Use in the member cluster is still above the granted amount, and is charged until it has fallen.
+    /// Usage in the member cluster is still above the granted amount, and is charged until it has fallen.
     pub const USED_ABOVE_HARD: &str = "UsedAboveHard";
-    /// The member cluster answers.
+    /// The member cluster is reachable.
     pub const REACHABLE: &str = "Reachable";
-    /// The member cluster does not answer.
+    /// The member cluster is not reachable.
     pub const UNREACHABLE: &str = "Unreachable";
-    /// The member cluster is not in the directory, which is the same as unreachable: never gone.
+    /// The directory does not list the member cluster. It counts as unreachable, not as deleted.
     pub const CLUSTER_UNKNOWN: &str = "ClusterUnknown";
     /// The namespace is missing in the member cluster.
     pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
     /// The namespace in the member cluster belongs to somebody else.
     pub const NAMESPACE_CONFLICT: &str = "NamespaceConflict";
-    /// Another namespace stands in the place of ours in the member cluster. It keeps what is charged.
+    /// Our namespace in the member cluster was replaced by another one. The charge stays.
     pub const REPLACED: &str = "Replaced";
-    /// It cannot be told whether the namespace in the member cluster was made for the object: it keeps what is charged.
+    /// It is unclear whether the namespace in the member cluster was made for the object. The charge stays.
     pub const UNCLEAR: &str = "NamespaceUnclear";
-    /// The namespace that was made for the object stands at its place again, or nothing does.
+    /// The namespace was not replaced: it is the one that was made for the object, or there is none.
     pub const IN_PLACE: &str = "InPlace";
-    /// The member cluster enforces a grant that is newer than the object: the database was restored.
+    /// The member cluster enforces a newer quota than the object has: the database was restored.
     pub const AHEAD: &str = "AheadOfObject";
-    /// What is charged is held until the namespace, which stays, is unused.
+    /// The namespace stays in the member cluster. The charge is held until it is unused.
     pub const RELEASED: &str = "Released";
     /// The namespace in the member cluster is being deleted.
     pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
-    /// The bindings name exactly those who may use the namespace.
+    /// The bindings name exactly the subjects that have a role.
     pub const GRANTED: &str = "Granted";
-    /// Somebody who may use the namespace cannot be named in a member cluster.
+    /// A subject with a role has no valid name in member clusters.
     pub const UNNAMEABLE: &str = "Unnameable";
-    /// A project above, whose people have roles here, is not known.
+    /// An ancestor project, whose subjects have roles here, is not known.
     pub const PARENT_UNKNOWN: &str = "ParentUnknown";
-    /// Bindings that are not ours name somebody.
+    /// There are bindings that are not ours.
     pub const OTHER_BINDINGS: &str = "OtherBindings";
-    /// The bindings that were there before are gone.
+    /// There are no bindings any more that are not ours.
     pub const NONE_SEEN: &str = "NoneSeen";
     /// The member cluster refused a write.
     pub const REFUSED: &str = "Refused";
-    /// The marks in the member cluster may still be those of the project before.
+    /// The marks in the member cluster may still be those of the former project.
     pub const FORMER_MARKS: &str = "FormerMarks";
     /// The marks in the member cluster are those of the project.
     pub const MARKED: &str = "Marked";
     /// Children are being deleted first.
     pub const WAITING_FOR_CHILDREN: &str = "WaitingForChildren";
-    /// What is left in member clusters still counts, or still bears our marks.
+    /// Holds for namespaces in member clusters still count, or our marks are not removed yet.
     pub const AMOUNTS_HELD: &str = "AmountsHeld";
     /// The cluster's namespace still has content.
     pub const CONTENT_REMAINING: &str = "ContentRemaining";
     /// The project or namespace is being deleted.
     pub const DELETING: &str = "Deleting";
-    /// The controller has no registry to work with.
+    /// The controller is configured without a registry.
     pub const NO_REGISTRY: &str = "NoRegistry";
-    /// The registry has something at the place that is not the object's.
+    /// The registry has content below the prefix that does not belong to the object.
     pub const REGISTRY_CONFLICT: &str = "RegistryConflict";
-    /// What the registry had for the object is not there any more.
+    /// The object's entry in the registry is gone.
     pub const REGISTRY_LOST: &str = "RegistryLost";
     /// Locked by an operator.
     pub const LOCKED: &str = "Locked";
     /// Locked in the registry itself.
     pub const LOCKED_IN_REGISTRY: &str = "LockedInRegistry";
-    /// What is kept was not measured yet.
+    /// The content was not measured yet.
     pub const NOT_MEASURED: &str = "NotMeasured";
-    /// There is more than can be measured.
+    /// There is too much content to be measured.
     pub const CANNOT_BE_MEASURED: &str = "CannotBeMeasured";
-    /// No more is kept than may be.
+    /// The content is within the quota.
     pub const WITHIN_QUOTA: &str = "WithinQuota";
-    /// As much is kept as may be: nothing can be pushed.
+    /// The quota is used up: nothing can be pushed.
     pub const USED_UP: &str = "UsedUp";
-    /// It is being deleted, and its content stays for a while.
+    /// The object is being deleted, and its content stays during a grace period.
     pub const GRACE_PERIOD: &str = "GracePeriod";
-    /// What was allowed before it was deleted may still be done.
+    /// Tokens that were issued before the deletion have not expired yet.
     pub const TOKENS_EXPIRE: &str = "TokensExpire";
     /// Root projects are granted no more than the ceiling.
     pub const WITHIN_CEILINGS: &str = "WithinCeilings";
     /// Root projects are granted more than the ceiling.
     pub const ABOVE_CEILING: &str = "AboveCeiling";
-    /// What the template says is in place.
+    /// The template is applied.
     pub const APPLIED: &str = "Applied";
-    /// Nobody names a template, and none is the default.
+    /// No template is referenced, and there is no default template.
     pub const NO_TEMPLATE: &str = "NoTemplate";
-    /// The template that is named does not exist: what was in place stays.
+    /// The referenced template does not exist. What was applied before stays.
     pub const TEMPLATE_NOT_FOUND: &str = "TemplateNotFound";
-    /// A state before the newest is in place, until it is this namespace's turn.
+    /// An older version of the template is applied until the rollout reaches this namespace.
     pub const WAITING_FOR_WAVE: &str = "WaitingForWave";
-    /// What the project says cannot be the value of a label or annotation.
+    /// A field of the project is not a valid value of a label or annotation.
     pub const INVALID_VALUE: &str = "InvalidValue";
-    /// The namespace's own quota leaves no room for what the template puts there.
+    /// The objects of the template exceed the namespace's quota.
     pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
-    /// The newest state is in every namespace.
+    /// The newest version is applied to all namespaces.
     pub const ROLLED_OUT: &str = "RolledOut";
-    /// The newest state is on its way.
+    /// The newest version is being rolled out.
     pub const ROLLING_OUT: &str = "RollingOut";
-    /// An operator has paused it.
+    /// An operator has paused the rollout.
     pub const PAUSED: &str = "Paused";
-    /// It has failed somewhere, and goes no further.
+    /// The rollout has stopped because of failures.
     pub const STOPPED: &str = "Stopped";
-    /// The cluster has answered, and no other name stands for it.
+    /// The cluster was reached, and no other name refers to it.
     pub const REGISTERED: &str = "Registered";
-    /// Another name stands for the same cluster already.
+    /// Another name refers to the same cluster already.
     pub const SECOND_NAME: &str = "SecondName";
-    /// The cluster has not answered yet.
+    /// The cluster was not reached yet.
     pub const NOT_SEEN: &str = "NotSeen";
     /// The directory does not list the cluster.
     pub const NOT_LISTED: &str = "NotListed";
@@ -172,25 +172,25 @@ pub mod reason {
     pub const UNUSABLE: &str = "KubeconfigUnusable";
     /// The newest credentials are in use.
     pub const CREDENTIALS_IN_USE: &str = "InUse";
-    /// The newest credentials are not used: those before them go on.
+    /// The newest credentials were refused. The previous ones are still in use.
     pub const CREDENTIALS_REFUSED: &str = "CredentialsRefused";
-    /// The credentials in use end soon.
+    /// The credentials in use expire soon.
     pub const CREDENTIALS_EXPIRING: &str = "CredentialsExpiring";
-    /// The credentials in use have ended.
+    /// The credentials in use have expired.
     pub const CREDENTIALS_EXPIRED: &str = "CredentialsExpired";
-    /// Every tenant there has a ceiling there.
+    /// Every tenant with root projects there has a ceiling there.
     pub const BOUNDED: &str = "Bounded";
     /// Tenants have root projects there without a ceiling.
     pub const UNBOUNDED: &str = "Unbounded";
-    /// What is granted of it, or lives in it, has to go first.
+    /// The cluster has grants or namespaces, which have to be removed first.
     pub const IN_USE: &str = "InUse";
     /// Ledger, objects and clusters agree.
     pub const CONSISTENT: &str = "Consistent";
     /// The audit found a difference.
     pub const INCONSISTENT: &str = "Inconsistent";
-    /// The audit of the ledger found that it is not what the objects add up to.
+    /// The audit has found that the ledger differs from the sum of the objects.
     pub const LEDGER_DIFFERS: &str = "LedgerDiffers";
-    /// Namespaces of member clusters are marked as the project's and belong to no object.
+    /// Namespaces of member clusters have the project's marks but belong to no object.
     pub const ORPHANED: &str = "Orphaned";
 }
 
@@ -227,14 +227,14 @@ impl Condition {
         }
     }
 
-    /// The same, computed from this generation.
+    /// The same condition with its `observedGeneration`.
     #[must_use]
     pub fn at(mut self, generation: i64) -> Self {
         self.observed_generation = Some(generation);
         self
     }
 
-    /// Whether it holds.
+    /// Whether its status is `True`.
     pub fn is_true(&self) -> bool {
         self.status == TRUE
     }
@@ -245,7 +245,7 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
     conditions.iter().find(|c| c.type_ == type_)
 }
 
-/// Puts a condition in the place of the one of its type. Its transition time stays when its status does.
+/// Sets a condition in place of the one of its type. If the status does not change, the transition time stays.
 /// `now` is RFC 3339.
 pub fn set(conditions: &mut Vec<Condition>, mut condition: Condition, now: &str) {
     if let Some(old) = conditions.iter_mut().find(|c| c.type_ == condition.type_) {

@@ -10,17 +10,17 @@ mod validation;
 pub use schema::schema;
 pub use validation::{DATA_BYTES_MAX, config_map};
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::CONFIG_MAP_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::CONFIG_MAPS)
 }
 
-/// The part of a config map that its account is computed from: a label names its tenant.
+/// The part of a ConfigMap from which its account is computed: a label names its tenant.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedConfigMap {
@@ -40,7 +40,7 @@ impl crate::account::Charged for ChargedConfigMap {
     }
 }
 
-/// The tenant that owns it; empty for the platform's own.
+/// The tenant that owns a ConfigMap; empty if it is the platform's own.
 pub fn tenant_of(object: &Object) -> &str {
     object.text(&["metadata", "labels", crate::names::TENANT_LABEL])
 }

@@ -1,11 +1,11 @@
 use crate::registry::{self, ChargedRegistryObject, RegistryKind};
 use meta::schema::Schema;
 
-/// Image namespaces: a project's prefix for repositories of images.
+/// The kind of image namespaces: prefixes for a project's repositories of images.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImageNamespace;
 
-/// The part of an image namespace that its account is computed from.
+/// The part of an image namespace from which its account is computed.
 pub type ChargedImageNamespace = ChargedRegistryObject<ImageNamespace>;
 
 impl RegistryKind for ImageNamespace {
@@ -15,7 +15,7 @@ impl RegistryKind for ImageNamespace {
     const SHORT_NAMES: &'static [&'static str] = &["imn"];
     const FINALIZER: &'static str = crate::names::IMAGE_NAMESPACE_FINALIZER;
     const NAME_PREFIX: &'static str = "imn-";
-    const WORDS: &'static str = "image namespace";
+    const DISPLAY_NAME: &'static str = "image namespace";
 
     fn schema() -> Schema {
         Schema::kind(

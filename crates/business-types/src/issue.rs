@@ -1,50 +1,50 @@
-//! What the API server asks the controller when somebody wants a certificate for a member cluster.
+//! The call by which the API server requests a certificate for a member cluster from the controller.
 
 use serde::{Deserialize, Serialize};
 
-/// Where the controller takes [`IssueRequest`]s.
+/// The path at which the controller accepts [`IssueRequest`]s.
 pub const ISSUE_PATH: &str = "/issue";
-/// The fewest seconds that a certificate is valid: the signers of Kubernetes take no less.
+/// The shortest validity of a certificate in seconds: the signers of Kubernetes accept no less.
 pub const VALID_SECONDS_MIN: i64 = 600;
-/// The most seconds that a certificate is valid: 365 days.
+/// The longest validity of a certificate in seconds: 365 days.
 pub const VALID_SECONDS_MAX: i64 = 365 * 24 * 3600;
 
-/// The most groups that a certificate names.
+/// The maximum number of groups in a certificate.
 pub const GROUPS_MAX: usize = 8;
 
-/// Asks for a certificate. The private key stays with whoever asks.
+/// A request for a certificate. It does not contain the private key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IssueRequest {
     /// The member cluster.
     pub cluster: String,
-    /// The project of the namespace that it is asked for; for the audit log.
+    /// The project of the namespace for which it is requested, for the audit log.
     pub project: String,
-    /// The namespace that it is asked for; for the audit log.
+    /// The namespace for which it is requested, for the audit log.
     pub name: String,
-    /// Whose certificate it is, as [`crate::access::user`] names him: the subject's common name.
+    /// The user as [`crate::access::user`] names him: the common name of the certificate's subject.
     pub user: String,
-    /// The groups that he belongs to, as [`crate::access::administrators`] and [`crate::access::group`] name them: the
-    /// subject's organizations, in this order.
+    /// His groups as [`crate::access::administrators`] and [`crate::access::group`] name them: the organizations of the
+    /// certificate's subject, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub groups: Vec<String>,
-    /// PKCS #10, PEM: nothing but key and subject.
+    /// The certificate signing request (PKCS #10, PEM), with nothing but public key and subject.
     pub request: String,
-    /// Seconds that it is to be valid.
+    /// The requested validity in seconds.
     pub expiration_seconds: i64,
-    /// A name for this request, which the audit logs of both programs carry.
+    /// An id of this request, for the audit logs of both programs.
     #[serde(default)]
     pub issue_id: String,
 }
 
-/// A certificate, and where it is good.
+/// A certificate and the API server that accepts it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Issued {
-    /// PEM.
+pub struct IssuedCertificate {
+    /// The certificate, PEM.
     pub certificate: String,
-    /// Where people reach the cluster, such as `https://acme.example:6443`.
+    /// The URL of the cluster's API server, such as `https://acme.example:6443`.
     pub server: String,
-    /// The authorities that vouch for it, PEM.
+    /// The CA certificates of the API server, PEM.
     pub ca_bundle: String,
 }

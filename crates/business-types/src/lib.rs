@@ -1,24 +1,24 @@
 //! The kinds of `business.tkestack.io/v1` and their pure rules.
 //!
-//! A tenant owns *projects*, which form a tree; a project holds hard quota by member cluster; a *namespace*
-//! carves part of it out for one namespace of one cluster. *Image namespaces* and *chart groups* are a project's places in the
+//! A tenant owns *projects*, which form a tree. A project has hard quota per member cluster. A *namespace* takes part
+//! of it for one namespace of one cluster. *Image namespaces* and *chart groups* are a project's prefixes in the
 //! registry.
 
 /// Names that both programs share: group, finalizers, labels, annotations.
 pub mod names;
-/// What has to be known of a member cluster when an object that names it is written.
+/// What the API server needs to know of a member cluster.
 pub mod cluster;
-/// Who people are in member clusters.
+/// The names of users and groups in member clusters.
 pub mod access;
-/// How a certificate for a member cluster is asked for.
+/// Requests for certificates of member clusters.
 pub mod issue;
-/// What the programs tell each other of their audits.
+/// Results of the programs' audits.
 pub mod audit;
 /// `metav1.Condition`: one aspect of an object's state.
 pub mod condition;
-/// Which resources quota knows, and which amounts they take.
+/// The resources of quota and their valid amounts.
 pub mod resources;
-/// What objects mean to the quota ledger.
+/// The accounts of objects for the quota ledger.
 pub mod account;
 /// The kind Project.
 pub mod project;
@@ -30,7 +30,7 @@ pub mod platform;
 pub mod config_map;
 /// The kind `NsEmigration`.
 pub mod nsemigration;
-/// What the kinds of the registry have in common.
+/// What the registry's kinds have in common.
 pub mod registry;
 /// The kind `ImageNamespace`.
 pub mod image_namespace;
@@ -38,7 +38,7 @@ pub mod image_namespace;
 pub mod chart_group;
 /// The kind `RegistryCredential`.
 pub mod registry_credential;
-/// Somebody: a user, a group, a service account.
+/// Subjects: users, groups and service accounts.
 pub mod subject;
 /// The kind Tenant.
 pub mod tenant;
@@ -46,13 +46,13 @@ pub mod tenant;
 pub mod member_cluster;
 /// The kind `NamespaceTemplate`.
 pub mod namespace_template;
-/// What operators do by subresources.
+/// The body of subresources for operators, such as `lock`.
 pub mod operator_act;
-/// The charge of a namespace: a high-water mark.
+/// The high-water mark that a namespace is charged.
 pub mod charge;
-/// What is wrong with an object, beyond its shape.
+/// Validation of objects beyond their schema.
 pub mod validation;
-/// Why a write is refused, for programs.
+/// The reasons of refused writes, for programs.
 pub mod refusal;
 
 pub use audit::{ClusterComparison, Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};

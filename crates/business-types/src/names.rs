@@ -11,7 +11,7 @@ pub const PROJECTS: &str = "projects";
 pub const NAMESPACES: &str = "namespaces";
 /// Plural of the kind Platform.
 pub const PLATFORMS: &str = "platforms";
-/// Plural of the kind Portal, of which a caller has one.
+/// Plural of the kind Portal, of which each caller sees one object.
 pub const PORTAL: &str = "portal";
 /// Plural of the kind `ClusterOffer`.
 pub const CLUSTER_OFFERS: &str = "clusteroffers";
@@ -39,7 +39,7 @@ pub const NAMESPACE_KIND: &str = "Namespace";
 pub const NS_EMIGRATION_KIND: &str = "NsEmigration";
 /// The kind `NamespaceTransfer`, the body of `namespaces/NAME/transfer`.
 pub const NAMESPACE_TRANSFER_KIND: &str = "NamespaceTransfer";
-/// The subresource of namespaces that moves one to another project.
+/// The subresource of namespaces that moves a namespace to another project.
 pub const TRANSFER: &str = "transfer";
 /// The kind `PullCredentialRequest`, the body of `namespaces/NAME/pullcredential`.
 pub const PULL_CREDENTIAL_REQUEST_KIND: &str = "PullCredentialRequest";
@@ -61,7 +61,7 @@ pub const CHART_GROUP_KIND: &str = "ChartGroup";
 
 /// The kind `RegistryCredential`.
 pub const REGISTRY_CREDENTIAL_KIND: &str = "RegistryCredential";
-/// The kind `OperatorAct`, the body of what operators do by subresources.
+/// The kind `OperatorAct`, the body of subresources for operators.
 pub const OPERATOR_ACT_KIND: &str = "OperatorAct";
 /// The kind Tenant.
 pub const TENANT_KIND: &str = "Tenant";
@@ -69,7 +69,7 @@ pub const TENANT_KIND: &str = "Tenant";
 pub const MEMBER_CLUSTER_KIND: &str = "MemberCluster";
 /// The kind `NamespaceTemplate`.
 pub const NAMESPACE_TEMPLATE_KIND: &str = "NamespaceTemplate";
-/// What is answered when a password for the registry is issued.
+/// The kind `RegistryToken`, the response when a password for the registry is issued.
 pub const REGISTRY_TOKEN_KIND: &str = "RegistryToken";
 
 /// The token in a project's `spec.finalizers`.
@@ -84,15 +84,15 @@ pub const CHART_GROUP_FINALIZER: &str = "chartgroup";
 pub const MEMBER_CLUSTER_FINALIZER: &str = "membercluster";
 /// The token in a template's `spec.finalizers`.
 pub const NAMESPACE_TEMPLATE_FINALIZER: &str = "namespacetemplate";
-/// What a project's name is generated from when none is given.
+/// The prefix of a generated project name.
 pub const PROJECT_NAME_PREFIX: &str = "prj-";
 
-/// What a platform's name is generated from when none is given.
+/// The prefix of a generated platform name.
 pub const PLATFORM_NAME_PREFIX: &str = "platform-";
-/// The platform that is made at start, and may stand beside another one of its tenant.
+/// The platform that the server creates at start. Its tenant may have another one, too.
 pub const PLATFORM_DEFAULT: &str = "platform-default";
 
-/// Label of a `ConfigMap`: the tenant that owns it. Without it a `ConfigMap` is the platform's own.
+/// Label of a `ConfigMap`: the tenant that owns it. A `ConfigMap` without it is the platform's own.
 pub const TENANT_LABEL: &str = "business.tkestack.io/tenant";
 
 /// Label of a cluster's namespace: name of the project.
@@ -102,85 +102,86 @@ pub const NAMESPACE_LABEL: &str = "tkestack.io/namespaceName";
 
 /// Annotation of a cluster's namespace and `ResourceQuota`: uid of the business namespace that they belong to.
 pub const UID_ANNOTATION: &str = "business.tkestack.io/uid";
-/// Annotation of a cluster's namespace and `ResourceQuota`: what we have written there, sealed with a key that only the
-/// controller has. It proves, when our own record was lost, what an object was granted.
+/// Annotation of a cluster's namespace and `ResourceQuota`: a seal (HMAC) of what we have written there, with a key
+/// that only the controller has. It proves what an object was granted if our own record was lost.
 pub const SEAL_ANNOTATION: &str = "business.tkestack.io/seal";
-/// Label of what a template has put into a namespace of a member cluster: the template.
+/// Label of an object that a template has created in a namespace of a member cluster: the template.
 pub const TEMPLATE_LABEL: &str = "business.tkestack.io/template";
-/// Annotation of the same: what was put there, as a digest.
+/// Annotation of such an object: the digest of its content.
 pub const TEMPLATE_DIGEST_ANNOTATION: &str = "business.tkestack.io/template-digest";
 /// Annotation of a cluster's namespace: the labels and annotations that its template has set, as `label:KEY` and
 /// `annotation:KEY` with commas between. Admission policies read it, too.
 pub const TEMPLATE_KEYS_ANNOTATION: &str = "business.tkestack.io/template-keys";
-/// Name of the `LimitRange` that a template puts into a namespace; what the names of its `NetworkPolicies` begin with.
+/// Name of the `LimitRange` that a template creates in a namespace, and prefix of the names of its `NetworkPolicies`.
 pub const TEMPLATE_OBJECT: &str = "business-template";
-/// What the names of the `RoleBindings` of templates begin with.
+/// The prefix of the names of templates' `RoleBindings`.
 pub const TEMPLATE_BINDING_PREFIX: &str = "business:template:";
-/// Name of the pull secret that a template puts into a namespace. The rights and the admission policies of member clusters
-/// name it, too.
+/// Name of the pull secret that a template creates in a namespace. The RBAC roles and the admission policies of member
+/// clusters refer to it, too.
 pub const PULL_SECRET: &str = "business-registry";
-/// Annotation of a pull secret: the SHA-256 of the password in it, as `status.pullCredential` of the namespace has it.
+/// Annotation of a pull secret: the SHA-256 of its password, as in `status.pullCredential` of the namespace.
 pub const PULL_PASSWORD_ANNOTATION: &str = "business.tkestack.io/pull-password";
-/// Annotation of a pull secret: the registry that it is for, as images name it.
+/// Annotation of a pull secret: the host of the registry, as in names of images.
 pub const PULL_REGISTRY_ANNOTATION: &str = "business.tkestack.io/pull-registry";
-/// The names of the `ClusterRoles` that templates may give begin with this.
+/// The prefix of the names of `ClusterRoles` that templates may bind.
 pub const OFFERED_ROLE_PREFIX: &str = "business:offered:";
-/// Consent to take over a namespace that exists in the cluster. On the cluster's namespace its value is
+/// Annotation: consent to adopt a namespace that exists in the cluster. On the cluster's namespace its value is
 /// `<project>/<name>` of the business namespace; on the business namespace it is `true`, and only a caller without
 /// tenant may set it.
 pub const ADOPT_ANNOTATION: &str = "business.tkestack.io/adopt";
-/// Annotation of a cluster's namespace that we did not make: it is not deleted with its object. It says so to people
-/// and to the cluster's admission policies; what we decide by is our own record.
+/// Annotation of a cluster's namespace that was adopted: it is not deleted with its object. It is for people and for
+/// the cluster's admission policies; the controller itself uses its own record.
 pub const ADOPTED_ANNOTATION: &str = "business.tkestack.io/adopted";
-/// Annotation of a business namespace, set by an operator: it may be finalized although its charge is not
-/// confirmed gone. The value is the reason.
+/// Annotation of a business namespace, set by an operator: it may be finalized although the cluster has not confirmed
+/// that its charge is gone. The value is the reason.
 pub const ABANDON_ANNOTATION: &str = "business.tkestack.io/abandon";
 
-/// Annotation of a business namespace, set by an operator: consent to the deletion of a namespace that somebody made in
-/// the cluster in the place of ours. The value is that namespace's uid. The same annotation of that namespace, which anybody but the
-/// controller may set, lets the cluster's policies agree.
+/// Annotation of a business namespace, set by an operator: consent to delete the namespace in the cluster that has
+/// replaced ours. The value is that namespace's uid. The cluster's admission policies require the same annotation on
+/// that namespace, which anybody but the controller may set.
 pub const DELETE_REPLACED_ANNOTATION: &str = "business.tkestack.io/delete-replaced";
 
-/// Annotation of a business namespace: why it was moved to its project, as its mover has said.
+/// Annotation of a business namespace: the reason of its transfer to its project.
 pub const TRANSFER_REASON_ANNOTATION: &str = "business.tkestack.io/transfer-reason";
 
-/// Annotation of an image namespace or chart group: when something below its prefix was last heard to change. A changed
-/// value makes the controller measure its content.
+/// Annotation of an image namespace or chart group: when the registry last reported a change below its prefix. A new
+/// value makes the controller measure the content.
 pub const REGISTRY_CHANGED_ANNOTATION: &str = "business.tkestack.io/registry-changed";
 
-/// Annotation of an image namespace or chart group: manifests that were pushed since its content was last measured, as
-/// `REPOSITORY@DIGEST` with spaces between, and `more` where there were more. A value of [`REGISTRY_CHANGED_ANNOTATION`]
-/// may stand among them: what stands before it was told by then, and goes when a measurement has followed that value or a
-/// later one. No list of the registry shows a manifest without a tag, and another push may have taken its tag.
+/// Annotation of an image namespace or chart group: the manifests that were pushed since its content was last measured,
+/// as `REPOSITORY@DIGEST` separated by spaces, and `more` if there were more. They are needed because the registry does
+/// not list manifests without a tag, and a later push may have taken the tag of a manifest. Values of
+/// [`REGISTRY_CHANGED_ANNOTATION`] may stand between the manifests: the manifests before such a value were reported by
+/// then, and are removed after a measurement for that value or a later one.
 pub const REGISTRY_PUSHED_ANNOTATION: &str = "business.tkestack.io/registry-pushed";
 
-/// The namespace of all our events in the host cluster: it need not have one that is named like the project.
+/// The namespace of our events in the host cluster, which need not have a namespace with the project's name.
 pub const EVENTS_NAMESPACE: &str = "default";
 
 /// Annotation of a project: why an operator has locked it.
 pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
 
-/// Annotation of a tenant: clusters, with commas between, or `*`, on which it may be given a ceiling although others use them
-/// without one. What those take is not counted against the cluster.
+/// Annotation of a tenant: the clusters, separated by commas, or `*`, on which it may get a ceiling although other
+/// tenants use them without one. What those tenants use is not counted against the cluster.
 pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
 
-/// Annotation of a `MemberCluster`: `true` if it is the host cluster itself. Service accounts of namespaces there are then
-/// the host cluster's.
+/// Annotation of a `MemberCluster`: `true` if it is the host cluster itself. Service accounts of namespaces there are
+/// then the host cluster's.
 pub const HOST_CLUSTER_ANNOTATION: &str = "business.tkestack.io/host-cluster";
 
-/// Annotation of a member cluster: what the controller's directory last said of it, as JSON. A field that somebody has
-/// changed since then stays as it is.
+/// Annotation of a member cluster: the last data from the controller's directory, as JSON. A field that somebody has
+/// changed since then is not overwritten.
 pub const DIRECTORY_ANNOTATION: &str = "business.tkestack.io/directory";
 
-/// Annotations that grant something, or cost something, which a caller with a tenant may neither set nor change.
+/// Annotations with effects on grants or charges. A caller with a tenant may neither set nor change them.
 pub const OPERATOR_ANNOTATIONS: [&str; 4] =
     [ADOPT_ANNOTATION, ABANDON_ANNOTATION, DELETE_REPLACED_ANNOTATION, LOCK_REASON_ANNOTATION];
 
-/// Annotations that the server writes: it ignores what a caller sends there.
+/// Annotations that the server writes. It ignores the values that callers send.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
-/// Namespace of the host cluster with the Secrets of member clusters, unless configured otherwise: whoever can read
-/// Secrets there can act as the controller in all member clusters.
+/// Default namespace in the host cluster for the Secrets of member clusters. Whoever can read Secrets there can act as
+/// the controller in all member clusters.
 pub const MEMBERS_NAMESPACE: &str = "tke-business-members";
 
 /// Label of a Secret there: the cluster whose credentials it holds.
@@ -189,32 +190,32 @@ pub const CLUSTER_LABEL: &str = "business.tkestack.io/cluster";
 pub const CLUSTER_DISPLAY_NAME_ANNOTATION: &str = "business.tkestack.io/display-name";
 /// Annotation of such a Secret: the cluster's type.
 pub const CLUSTER_TYPE_ANNOTATION: &str = "business.tkestack.io/cluster-type";
-/// Annotation of such a Secret: the tenants that may use the cluster, with commas between; without it all may.
+/// Annotation of such a Secret: the tenants that may use the cluster, separated by commas; without it, all tenants may.
 pub const CLUSTER_TENANTS_ANNOTATION: &str = "business.tkestack.io/tenants";
-/// Annotation of such a Secret: the URL at which people reach the cluster.
+/// Annotation of such a Secret: the URL of the cluster for users.
 pub const CLUSTER_ENDPOINT_ANNOTATION: &str = "business.tkestack.io/endpoint";
-/// Annotation of such a Secret: when the token of the agents ends through which the cluster is reached.
+/// Annotation of such a Secret: when the token of the tunnel's agents expires.
 pub const CLUSTER_AGENTS_END_ANNOTATION: &str = "business.tkestack.io/agents-end";
 /// Key of such a Secret: the controller's kubeconfig.
 pub const CLUSTER_KUBECONFIG_KEY: &str = "kubeconfig";
-/// Key of such a Secret: the kubeconfig of the account that may have certificates signed.
+/// Key of such a Secret: the kubeconfig of the account that may request certificates.
 pub const CLUSTER_SIGNER_KEY: &str = "signer-kubeconfig";
-/// Key of such a Secret: the authorities that vouch for the endpoint, PEM. Without it those of the system do.
+/// Key of such a Secret: the CA certificates of the endpoint, PEM. Without it, public CAs are trusted.
 pub const CLUSTER_ENDPOINT_CA_KEY: &str = "endpoint-ca.crt";
 
-/// Namespace of a member cluster with the controller's account there, whatever the platform's own namespace in the host
-/// cluster is called.
+/// Namespace of the controller's service account in a member cluster, independent of the platform's namespace in the
+/// host cluster.
 pub const ACCOUNT_NAMESPACE: &str = "tke-business";
 
-/// Namespaces of a member cluster that no business namespace may claim, unless configured otherwise. A trailing `*`
-/// stands for any ending.
+/// Default list of namespaces of a member cluster that no business namespace may claim. A trailing `*` matches any
+/// suffix.
 pub const FORBIDDEN_NAMESPACES: [&str; 4] = ["default", "kube-*", ACCOUNT_NAMESPACE, MEMBERS_NAMESPACE];
 
-/// Namespaces of a member cluster whose service accounts get no role of ours: the cluster is ruled from there.
+/// Namespaces of a member cluster whose service accounts get none of our roles, because they run the cluster.
 pub const SYSTEM_NAMESPACES: [&str; 2] = ["kube-*", ACCOUNT_NAMESPACE];
 
-/// Namespaces that may not be claimed: those that are configured, those of our own programs, and always that of the
-/// controller's account.
+/// The namespaces that may not be claimed: the configured ones, those of our own programs, and always that of the
+/// controller's service account.
 pub fn forbidden(configured: &[String], own: &[&str]) -> Vec<String> {
     let mut forbidden = configured.to_vec();
     for name in own.iter().copied().chain([ACCOUNT_NAMESPACE]) {
@@ -225,7 +226,7 @@ pub fn forbidden(configured: &[String], own: &[&str]) -> Vec<String> {
     forbidden
 }
 
-/// Whether a namespace of a member cluster may not be claimed. Case does not count.
+/// Whether a namespace of a member cluster may not be claimed. The check ignores case.
 pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {
     let namespace = namespace.to_lowercase();
     forbidden.iter().any(|pattern| {
@@ -234,7 +235,7 @@ pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {
     })
 }
 
-/// The name of a business namespace that was given none: `<cluster>-<namespace>`.
+/// The default name of a business namespace: `<cluster>-<namespace>`.
 pub fn derived_name(cluster: &str, namespace: &str) -> Option<String> {
     (!cluster.is_empty() && !namespace.is_empty()).then(|| format!("{cluster}-{namespace}"))
 }

@@ -16,27 +16,27 @@ pub use pull_credential::{PullCredential, PullCredentialRequest, PullPassword};
 pub use schema::schema;
 pub use transfer::NamespaceTransfer;
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::NAMESPACE_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::NAMESPACES)
 }
 
-/// What a namespace is meant to be. Its project is `metadata.namespace`.
+/// The spec of a namespace. `metadata.namespace` is its project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceSpec {
-    /// Who still has to clean up before it can go.
+    /// Tokens of controllers that still have to clean up before it can be removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// The tenant that owns it.
     #[serde(rename = "tenantID")]
     pub tenant_id: String,
-    /// The member cluster that it lives in.
+    /// Its member cluster.
     pub cluster_name: String,
     /// The type of that cluster; kept by the server.
     pub cluster_type: String,
@@ -46,7 +46,7 @@ pub struct NamespaceSpec {
     pub cluster_display_name: String,
     /// Its name in the member cluster.
     pub namespace: String,
-    /// What it may use.
+    /// Its hard quota.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }
@@ -60,103 +60,103 @@ pub struct NamespaceStatus {
     /// When `phase` last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// Why it is in its phase, as one word.
+    /// The reason of its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Details for a person.
+    /// Details for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Name of the `ResourceQuota` in the member cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_quota_name: String,
-    /// The namespace of the member cluster that this object was provided with, or that stands in its way.
+    /// The namespace of the member cluster that belongs to this object or conflicts with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<ClusterNamespaceRecord>,
-    /// The template whose state was last put, or tried to be put, into the member cluster.
+    /// The template version that was last applied, or tried to be applied, in the member cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<AppliedTemplate>,
-    /// The credential with which its pods pull from the registry: issued by the subresource pullcredential, taken away by
-    /// anybody who writes the status.
+    /// The credential with which its pods pull from the registry. The subresource `pullcredential` issues it; a write
+    /// of the status can only remove it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_credential: Option<PullCredential>,
-    /// What is consumed in the member cluster: a copy of the quota's `status.used`.
+    /// The usage in the member cluster: a copy of the quota's `status.used`.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
-    /// What is charged to the project: the high-water mark, kept by the server. `Some` and empty means that nothing
-    /// is charged any more; absent means that it was not said.
+    /// The high-water mark, which is charged to the project. The server sets it. If it is `Some` and empty, nothing is
+    /// charged any more; if it is `None`, `spec.hard` is charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_spec_hard: Option<ResourceList>,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Aspects of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// A state of a template.
+/// A version of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AppliedTemplate {
     /// Its `metadata.name`.
     pub name: String,
-    /// What it puts into namespaces, as a digest.
+    /// The digest of its content.
     pub digest: String,
 }
 
-/// What is recorded about a namespace of the member cluster. Only this record says whose that namespace is: others can
-/// write the marks in the cluster.
+/// The record of a namespace of the member cluster. Only this record decides whose that namespace is: others can write
+/// the marks in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterNamespaceRecord {
     /// Its `metadata.uid`.
     pub uid: String,
-    /// How it came to be there.
+    /// Its origin.
     pub provenance: Provenance,
 }
 
-/// How a namespace of a member cluster came to be at its place.
+/// The origin of a namespace of a member cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Provenance {
-    /// Made for the object, and deleted with it.
+    /// The controller has created it for the object, and deletes it with the object.
     Made,
-    /// There before the object, and taken over with consent: at the object's end it stays.
+    /// It existed before the object and was adopted with consent. It is not deleted with the object.
     Adopted,
-    /// Adopted, and the object is at its end: what is charged for it is held until it is unused.
+    /// It was adopted, and the object is being deleted. Its charge becomes a hold until it is unused.
     Released,
-    /// Somebody else's: nothing was ever made for the object while it stood there.
+    /// It belongs to somebody else. Nothing was created for the object.
     Foreign,
-    /// The object was imported, and its namespace was not looked at yet: what bears the object's labels is taken over,
-    /// once, as made for it. The record has no uid. Only an import writes it.
+    /// The object was imported, and the controller has not seen its namespace yet. It will take over, once, the
+    /// namespace with the object's labels as `Made`. The record has no uid. Only an import writes it.
     Imported,
 }
 
 impl Provenance {
-    /// All of them, as they are written.
+    /// The names of all variants.
     pub const NAMES: [&'static str; 5] = ["Made", "Adopted", "Released", "Foreign", "Imported"];
 }
 
-/// Where in its life a namespace is.
+/// The phase of a namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NamespacePhase {
-    /// Not yet in the member cluster.
+    /// It does not exist in the member cluster yet.
     #[default]
     Pending,
-    /// In the member cluster, and usable.
+    /// It exists in the member cluster and can be used.
     Available,
-    /// Being moved to another project.
+    /// It is being moved to another project.
     Locked,
-    /// Something is wrong; it is retried.
+    /// There is an error; the controller retries.
     Failed,
-    /// Being deleted in the member cluster.
+    /// It is being deleted in the member cluster.
     Terminating,
 }
 
 impl NamespacePhase {
-    /// All phases, as they are written.
+    /// The names of all phases.
     pub const NAMES: [&'static str; 5] = ["Pending", "Available", "Locked", "Failed", "Terminating"];
 
-    /// As it is written.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -169,31 +169,31 @@ impl NamespacePhase {
 }
 
 impl ClusterNamespaceRecord {
-    /// The record of an imported object whose namespace was not looked at yet.
+    /// The record of an imported object whose namespace the controller has not seen yet.
     pub fn imported() -> Self {
         Self { uid: String::new(), provenance: Provenance::Imported }
     }
 }
 
 impl NamespaceSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 }
 
 impl NamespaceStatus {
-    /// Whether the object was imported and its namespace was not taken over yet.
+    /// Whether the object was imported and the controller has not taken over its namespace yet.
     pub fn is_imported(&self) -> bool {
         self.cluster_namespace.as_ref().is_some_and(|record| record.provenance == Provenance::Imported)
     }
 
-    /// What is charged: the high-water mark, or `spec.hard` until there is one.
+    /// The amounts that are charged: the high-water mark, or `spec.hard` as long as there is none.
     pub fn charged<'a>(&'a self, spec: &'a NamespaceSpec) -> &'a ResourceList {
         self.cached_spec_hard.as_ref().unwrap_or(&spec.hard)
     }
 
-    /// The status of an object; an absent one is empty.
+    /// Decodes the status of an object. An absent status is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())
     }

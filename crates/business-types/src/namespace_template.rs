@@ -19,38 +19,38 @@ pub use validation::{
     is_reserved, namespace_template, namespace_template_changed, namespace_template_status,
 };
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::NAMESPACE_TEMPLATE_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::NAMESPACE_TEMPLATES)
 }
 
-/// What is put into namespaces of member clusters beside their quota.
+/// The spec of a template: what namespaces of member clusters get in addition to their quota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTemplateSpec {
-    /// Who still has to clean up before it can go.
+    /// Tokens of controllers that still have to clean up before it can be removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Name for people.
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Every namespace for which nobody names a template has this one.
+    /// Whether it is the template of all namespaces for which no other template is referenced.
     pub default: bool,
     /// Labels of the namespace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Labels whose values are fields of the project, as a [`ProjectField`] is written.
+    /// Labels whose values are taken from fields of the project, each a [`ProjectField`] as text.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels_from_project: BTreeMap<String, String>,
     /// Annotations of the namespace.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Annotations whose values are fields of the project.
+    /// Annotations whose values are taken from fields of the project.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations_from_project: BTreeMap<String, String>,
     /// The `spec` of a `LimitRange`.
@@ -59,13 +59,13 @@ pub struct NamespaceTemplateSpec {
     /// `NetworkPolicies`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network_policies: Vec<NetworkPolicyTemplate>,
-    /// `RoleBindings`, beside those of the project's people.
+    /// `RoleBindings`, in addition to those for the project's access.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub role_bindings: Vec<RoleBindingTemplate>,
-    /// A credential to pull from the platform's registry.
+    /// A Secret with a credential to pull from the platform's registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_secret: Option<PullSecretTemplate>,
-    /// How a change goes through the namespaces.
+    /// How a change is rolled out.
     pub rollout: Rollout,
 }
 
@@ -85,38 +85,38 @@ pub struct NetworkPolicyTemplate {
 pub struct RoleBindingTemplate {
     /// Its name in the template.
     pub name: String,
-    /// The `ClusterRole` that it gives.
+    /// The `ClusterRole` that it binds.
     pub role: String,
-    /// Those who get it.
+    /// The subjects that get the role.
     pub subjects: Vec<Subject>,
 }
 
-/// The pull secret of each namespace: a credential of its own, which can pull and nothing else.
+/// The pull secret of a template. Each namespace gets its own credential, which can only pull.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullSecretTemplate {
-    /// The `ServiceAccounts` of the namespace whose pods pull with it.
+    /// The `ServiceAccounts` of the namespace whose `imagePullSecrets` get it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub service_accounts: Vec<String>,
-    /// The image namespaces and chart groups that it opens; empty for all of the project and of those below it.
+    /// The image namespaces and chart groups that it may read; empty for all of the project and its descendants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// How long a password is good for; it is replaced before.
+    /// The validity of a password in days; it is replaced before it expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_days: Option<i64>,
 }
 
-/// How a change goes through the namespaces.
+/// How a change of a template is rolled out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollout {
-    /// Namespaces in a wave.
+    /// The number of namespaces in a wave.
     pub batch: i64,
-    /// While it is set, no wave begins.
+    /// Whether the rollout is paused: no further wave begins.
     pub paused: bool,
 }
 
-/// Namespaces in a wave, unless somebody says how many.
+/// The default number of namespaces in a wave.
 pub const ROLLOUT_BATCH: i64 = 20;
 
 impl Default for Rollout {
@@ -125,46 +125,46 @@ impl Default for Rollout {
     }
 }
 
-/// How far a template is. Every tenant reads it: it has numbers, and no name of anybody.
+/// The status of a template. All tenants can read it, so it has numbers but no names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTemplateStatus {
-    /// Namespaces whose template it is.
+    /// The number of namespaces with this template.
     pub namespaces: i64,
-    /// Those in which its newest state is in place.
+    /// The number of those to which its newest version is applied.
     pub updated: i64,
-    /// Those that have not taken its newest state.
+    /// The number of those for which its newest version has failed.
     pub failed: i64,
-    /// Member clusters that those lie in.
+    /// The number of member clusters of the template's namespaces.
     pub clusters: i64,
-    /// Whose turn it is to get its newest state.
+    /// The current wave of the rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wave: Option<TemplateWave>,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Aspects of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// Namespaces whose turn it is to get a state of a template.
+/// A wave of a rollout: the namespaces that get a version of a template next.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TemplateWave {
-    /// The digest of the state.
+    /// The digest of the version.
     pub digest: String,
-    /// Their uids.
+    /// The uids of the namespaces.
     pub namespaces: Vec<String>,
 }
 
 impl NamespaceTemplateSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 
-    /// The part of it that goes into namespaces.
+    /// The part of the spec that is applied to namespaces.
     #[must_use]
     pub fn content(&self) -> Self {
         Self {
@@ -178,7 +178,7 @@ impl NamespaceTemplateSpec {
 }
 
 impl NamespaceTemplateStatus {
-    /// The status of an object; an absent one is empty.
+    /// Decodes the status of an object. An absent status is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())
     }

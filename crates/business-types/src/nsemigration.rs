@@ -1,4 +1,5 @@
-//! An emigration moves a namespace to another project of its tenant: the older face of the subresource `transfer`.
+//! An emigration moves a namespace to another project of its tenant. It is the older form of the subresource
+//! `transfer`.
 
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
@@ -8,17 +9,17 @@ mod schema;
 
 pub use schema::schema;
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::NS_EMIGRATION_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::NS_EMIGRATIONS)
 }
 
-/// Which namespace goes to which project. The project that it leaves is `metadata.namespace`.
+/// The spec of an emigration: which namespace moves to which project. `metadata.namespace` is the former project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NsEmigrationSpec {
@@ -27,13 +28,13 @@ pub struct NsEmigrationSpec {
     pub tenant_id: String,
     /// Name of the business namespace.
     pub namespace: String,
-    /// Its name for people.
+    /// The namespace's display name.
     pub ns_show_name: String,
-    /// The project that it goes to.
+    /// The destination project.
     pub destination: String,
 }
 
-/// How far it is.
+/// The status of an emigration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NsEmigrationStatus {
@@ -42,40 +43,40 @@ pub struct NsEmigrationStatus {
     /// When `phase` last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// Why it is in its phase, as one word.
+    /// The reason of its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Details for a person.
+    /// Details for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// `metadata.uid` of the business namespace that was meant when the emigration was made.
+    /// `metadata.uid` of the business namespace when the emigration was created.
     #[serde(rename = "namespaceUID", skip_serializing_if = "String::is_empty")]
     pub namespace_uid: String,
 }
 
-/// How far an emigration is. The namespace moves in one write, between `OldOneDetached` and `NewOneCreated`; the other
-/// phases are told one after the other, since clients follow them.
+/// The phase of an emigration. The namespace is moved in one write, between `OldOneDetached` and `NewOneCreated`. The
+/// other phases are set one after the other because clients follow them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum EmigrationPhase {
     /// Nothing was done yet.
     #[default]
     Pending,
-    /// The destination would take the namespace.
+    /// The destination can accept the namespace.
     OldOneLocked,
-    /// It moves next.
+    /// The namespace will be moved next.
     OldOneDetached,
-    /// It lies in the destination.
+    /// The namespace is in the destination project.
     NewOneCreated,
-    /// Its marks in the member cluster are being rewritten.
+    /// The namespace's marks in the member cluster are being updated.
     OldOneTerminating,
-    /// All is done; the emigration is about to go.
+    /// The move is complete; the emigration will be deleted.
     Finished,
-    /// Nothing was done, and nothing will be.
+    /// The move was refused; nothing was changed.
     Failed,
 }
 
 impl EmigrationPhase {
-    /// All phases, as they are written.
+    /// The names of all phases.
     pub const NAMES: [&'static str; 7] = [
         "Pending",
         "OldOneLocked",
@@ -88,7 +89,7 @@ impl EmigrationPhase {
 }
 
 impl NsEmigrationSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }

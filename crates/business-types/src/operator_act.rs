@@ -5,23 +5,23 @@ use meta::object::Object;
 use meta::schema::Schema;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that a reason may have.
+/// The maximum number of bytes of a reason.
 const REASON_BYTES_MAX: usize = 1024;
 
-/// Something that an operator does to an object, with the reason for it: the body of `projects/NAME/lock` and its like.
+/// The body of subresources for operators, such as `projects/NAME/lock`: the reason of the action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OperatorAct {
-    /// Why, for people.
+    /// The reason, for people.
     pub reason: String,
 }
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(GROUP, VERSION, OPERATOR_ACT_KIND)
 }
 
-/// The shape of a body.
+/// The schema of the body.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.OperatorAct",
@@ -31,12 +31,12 @@ pub fn schema() -> Schema {
 }
 
 impl OperatorAct {
-    /// Reads a body.
+    /// Decodes a body.
     pub fn of(body: &Object) -> Result<Self, serde_json::Error> {
         Self::deserialize(body.as_map())
     }
 
-    /// What is wrong with it.
+    /// Validates the body.
     pub fn validate(&self) -> FieldErrors {
         let path = Path::new("reason");
         if self.reason.trim().is_empty() {

@@ -10,17 +10,17 @@ pub use account::ChargedPlatform;
 pub use schema::schema;
 pub use validation::{platform, platform_update};
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::PLATFORM_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::PLATFORMS)
 }
 
-/// The people who rule a tenant, beside those who rule it by a group that they are in.
+/// The spec of a platform: administrators of a tenant, in addition to those by membership in a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlatformSpec {
@@ -32,7 +32,7 @@ pub struct PlatformSpec {
 }
 
 impl PlatformSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }

@@ -18,38 +18,38 @@ pub use effective::{AccessHolder, EffectiveAccess, LEVELS_MAX};
 pub use schema::schema;
 pub(crate) use schema::{access_entry, hard_quantity, used_quantity};
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::PROJECT_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::PROJECTS)
 }
 
-/// What a project is meant to be.
+/// The spec of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProjectSpec {
-    /// Who still has to clean up before it can go.
+    /// Tokens of controllers that still have to clean up before it can be removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// The tenant that owns it.
     #[serde(rename = "tenantID")]
     pub tenant_id: String,
-    /// Name for people.
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Users who have the role edit in it, and in the projects below.
+    /// Users with the role edit in it and its descendants.
     pub members: Vec<String>,
-    /// Who may do what in it, and in the projects below.
+    /// The roles of subjects in it and its descendants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessEntry>,
-    /// The project whose quota this one is carved out of; empty for a root.
+    /// The parent project, from whose quota this project gets its own; empty for a root project.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent_project_name: String,
-    /// The template of its namespaces, and of those of the projects below that name none.
+    /// The template of its namespaces, and of those of its descendants that do not name one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template: String,
     /// Hard quota by member cluster.
@@ -66,7 +66,7 @@ pub struct HardQuantity {
     pub hard: ResourceList,
 }
 
-/// What is given away on one cluster.
+/// What is allocated to children on one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UsedQuantity {
@@ -75,16 +75,16 @@ pub struct UsedQuantity {
     pub used: ResourceList,
 }
 
-/// The state of a project.
+/// The status of a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProjectStatus {
-    /// An operator has locked it: it takes nothing new.
+    /// Whether an operator has locked it: it accepts nothing new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<bool>,
     /// Its phase.
     pub phase: ProjectPhase,
-    /// What its direct children hold, by cluster.
+    /// What is allocated to its direct children, by cluster.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, UsedQuantity>,
     /// The direct child projects counted in `clusters`, sorted.
@@ -93,37 +93,37 @@ pub struct ProjectStatus {
     /// The namespaces counted in `clusters`, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calculated_namespaces: Vec<String>,
-    /// The hard quota last acted on.
+    /// The hard quota that was last reconciled.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cached_spec_clusters: BTreeMap<String, HardQuantity>,
-    /// The parent last acted on.
+    /// The parent that was last reconciled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_parent: Option<String>,
     /// When `phase` last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// Why it is in its phase, as one word.
+    /// The reason of its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Details for a person.
+    /// Details for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Aspects of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// Namespaces of member clusters that are marked as its own and belong to no object. Written by the controller.
+    /// Namespaces of member clusters that have its marks but belong to no object. Written by the controller.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
-    /// What the audit of its ledger says. Written by the API server.
+    /// The result of the ledger's audit. Written by the API server.
     #[serde(skip_serializing_if = "LedgerStatus::is_empty")]
     pub ledger: LedgerStatus,
 }
 
 impl ProjectStatus {
-    /// The status without what is counted of the children, whose names may be a thousand.
+    /// The status without the amounts and names of children, of which there may be a thousand.
     #[must_use]
     pub fn without_figures(&self) -> Self {
         let Self {
@@ -161,25 +161,25 @@ impl ProjectStatus {
     }
 }
 
-/// Where in its life a project is.
+/// The phase of a project.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ProjectPhase {
-    /// Created, not yet seen by the controller. It takes children already.
+    /// It was created, but not reconciled yet. It can have children already.
     #[default]
     Pending,
-    /// In use.
+    /// It is in use.
     Active,
-    /// Being deleted, children first.
+    /// It is being deleted, after its children.
     Terminating,
-    /// Something is wrong; it is retried.
+    /// There is an error; the controller retries.
     Failed,
 }
 
 impl ProjectPhase {
-    /// All phases, as they are written.
+    /// The names of all phases.
     pub const NAMES: [&'static str; 4] = ["Active", "Pending", "Terminating", "Failed"];
 
-    /// As it is written.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -191,14 +191,14 @@ impl ProjectPhase {
 }
 
 impl ProjectSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 }
 
 impl ProjectStatus {
-    /// The status of an object; an absent one is empty.
+    /// Decodes the status of an object. An absent status is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())
     }

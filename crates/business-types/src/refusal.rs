@@ -1,49 +1,49 @@
-//! Why a write is refused, for programs: the reasons of `details.causes[]` that are this API's own. The server reports
-//! them, the command line uses them to say what to do next, and the reference lists them.
+//! The reasons in `details.causes[]` of refused writes that are specific to this API. The server reports them, the
+//! command line uses them to suggest what to do next, and the reference lists them.
 
-/// An amount that a level does not have.
+/// A scope does not have the requested amount.
 pub const QUOTA_EXCEEDED: &str = "QuotaExceeded";
-/// A limit below what is given away already.
+/// A new limit is below what is allocated already.
 pub const BELOW_ALLOCATED: &str = "BelowAllocated";
-/// An amount lowered below what is in use.
+/// A new amount is below what is used already.
 pub const BELOW_USED: &str = "BelowUsed";
-/// A project that has as many children as it may.
+/// The project has the maximum number of children.
 pub const TOO_MANY_CHILDREN: &str = "TooManyChildren";
-/// A project that an operator has locked.
+/// An operator has locked the project.
 pub const PROJECT_LOCKED: &str = "ProjectLocked";
-/// A project that is being deleted; the name is client-go's.
+/// The project is being deleted. The name is that of client-go.
 pub const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
-/// A cluster's namespace, or a name in the registry, that another object has.
+/// Another object has the cluster's namespace or the name in the registry.
 pub const CLAIM_TAKEN: &str = "ClaimTaken";
-/// A project that still has children.
+/// The project still has children.
 pub const PROJECT_IN_USE: &str = "ProjectInUse";
-/// A tenant that still has projects.
+/// The tenant still has projects.
 pub const TENANT_IN_USE: &str = "TenantInUse";
-/// A project that cannot be moved, since its children have more than it is granted.
+/// The project cannot be moved because its children have more than it is granted.
 pub const PROJECT_OVERDRAWN: &str = "ProjectOverdrawn";
-/// A root project that its tenant has no ceiling for.
+/// The tenant has no ceiling for the root project.
 pub const NO_CEILING: &str = "NoCeiling";
-/// A tenant that has as many objects, or as large ones, as a tenant may keep.
+/// The tenant has the maximum number of objects, or of bytes of objects.
 pub const TENANT_FULL: &str = "TenantFull";
-/// A tenant whose objects list as many people as they may.
+/// The tenant's objects list the maximum number of users and groups.
 pub const TOO_MANY_PEOPLE: &str = "TooManyPeople";
-/// A cluster that takes nothing new.
+/// The cluster accepts nothing new.
 pub const CLUSTER_CLOSED: &str = "ClusterClosed";
 
-/// What is known of a reason.
+/// The description of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// Its name, in `details.causes[].reason`.
     pub name: &'static str,
-    /// The code of an answer with this reason alone.
+    /// The HTTP status code of a response with only this reason.
     pub code: u16,
-    /// When it is told.
+    /// When it is reported.
     pub when: &'static str,
-    /// The fields that it is told of.
+    /// The fields that it is reported for.
     pub fields: &'static str,
     /// The keys of `details.causes[].message`.
     pub keys: &'static [&'static str],
-    /// What to do. `{key}` stands for the value of a key.
+    /// What to do next. `{key}` is replaced by the value of the key.
     pub next: &'static str,
 }
 
@@ -60,7 +60,7 @@ const AMOUNT: &[&str] = &[
 ];
 const SCOPE: &str = "metadata.namespace, spec.parentProjectName";
 
-/// All of them.
+/// All reasons.
 pub const REASONS: [Reason; 14] = [
     Reason {
         name: QUOTA_EXCEEDED,
@@ -179,16 +179,16 @@ pub const REASONS: [Reason; 14] = [
 ];
 
 impl Reason {
-    /// The reason of this name.
+    /// The reason with this name.
     pub fn of(name: &str) -> Option<&'static Self> {
         REASONS.iter().find(|reason| reason.name == name)
     }
 
-    /// What to do, with what the cause's message says put in.
+    /// What to do next, with the values from the cause's message.
     pub fn next_for(&self, message: &str) -> String {
         let pairs = message.split(' ').filter_map(|pair| pair.split_once('='));
         pairs.fold(self.next.to_owned(), |next, (key, value)| {
-            // The registry stands where a cluster does.
+            // Texts say `{cluster}` also for the registry, whose message says `domain`.
             let key = if key == "domain" { "cluster" } else { key };
             next.replace(&format!("{{{key}}}"), value)
         })

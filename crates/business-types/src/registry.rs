@@ -1,4 +1,4 @@
-//! What image namespaces and chart groups have in common: each owns one prefix of the registry's repositories.
+//! What image namespaces and chart groups have in common: each owns a prefix of repositories in the registry.
 
 use crate::condition::{self, Condition, WITHIN_QUOTA, reason};
 use crate::names::{GROUP, REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION, VERSION};
@@ -21,50 +21,50 @@ pub use validation::{is_repository_component, limits, object, object_status, obj
 
 /// The registry's domain in the quota ledger. No member cluster has this name.
 pub const REGISTRY_DOMAIN: &str = "registry";
-/// Bytes that a registry keeps, as a key of quota.
+/// The key of quota for bytes in the registry.
 pub const STORAGE: &str = "requests.storage";
-/// Keys of quota that the registry knows: what a project may limit there.
+/// The keys of quota that a project may limit in the registry.
 pub const REGISTRY_KEYS: [&str; 3] = [crate::names::CHART_GROUPS, crate::names::IMAGE_NAMESPACES, STORAGE];
-/// The most seconds that a token for the registry lives. For that long, what was allowed can still be done.
+/// The maximum lifetime of a token for the registry in seconds. For that time a revoked right still has effect.
 pub const TOKEN_SECONDS_MAX: u64 = 60;
 
-/// One of the kinds that own a prefix of the registry.
+/// A kind that owns a prefix of the registry.
 pub trait RegistryKind: Clone + Copy + fmt::Debug + Default + PartialEq + Eq + Send + Sync + 'static {
-    /// Its name.
+    /// The name of the kind.
     const KIND: &'static str;
-    /// Its plural, which is also the key of quota that its objects count in.
+    /// Its plural name, which is also the key of quota that counts its objects.
     const PLURAL: &'static str;
-    /// Its singular.
+    /// Its singular name.
     const SINGULAR: &'static str;
     /// Its short names for kubectl.
     const SHORT_NAMES: &'static [&'static str];
     /// Its token in `spec.finalizers`.
     const FINALIZER: &'static str;
-    /// What a name is generated from when none is given.
+    /// The prefix of a generated name.
     const NAME_PREFIX: &'static str;
-    /// What people call an object of it.
-    const WORDS: &'static str;
+    /// The name of the kind for people, in the singular.
+    const DISPLAY_NAME: &'static str;
 
-    /// Its shape.
+    /// Its schema.
     fn schema() -> Schema;
 
-    /// Its full name.
+    /// Its group, version and kind.
     fn gvk() -> GroupVersionKind {
         GroupVersionKind::new(GROUP, VERSION, Self::KIND)
     }
 
-    /// Its group and plural.
+    /// Its group and plural name.
     fn group_resource() -> GroupResource {
         GroupResource::new(GROUP, Self::PLURAL)
     }
 }
 
-/// What an image namespace or chart group is meant to be. Its project is `metadata.namespace`; its repositories lie
-/// below `TENANT/NAME`, where NAME is `metadata.name`.
+/// The spec of an image namespace or chart group. `metadata.namespace` is its project. Its repositories are below
+/// `TENANT/NAME`, where NAME is `metadata.name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistrySpec {
-    /// Who still has to clean up before it can go.
+    /// Tokens of controllers that still have to clean up before it can be removed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// Its name in the registry: empty, or `metadata.name`.
@@ -72,67 +72,69 @@ pub struct RegistrySpec {
     /// The tenant that owns it.
     #[serde(rename = "tenantID")]
     pub tenant_id: String,
-    /// Name for people.
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// What it may keep.
+    /// Its hard quota.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }
 
-/// The state of an image namespace or chart group.
+/// The status of an image namespace or chart group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
     /// Its phase.
     pub phase: RegistryPhase,
-    /// An operator has locked it: nothing is pushed or deleted.
+    /// Whether an operator has locked it: nothing can be pushed or deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<bool>,
     /// When `phase` last changed, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// Why it is in its phase, as one word.
+    /// The reason of its phase, as one word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Details for a person.
+    /// Details for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The record of what in the registry is this object's. Without it, nothing in the registry is touched.
+    /// The record of what belongs to the object in the registry. Without it, the controller changes nothing in the
+    /// registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryRecord>,
-    /// What is kept, as last measured; absent until then.
+    /// The usage as last measured; empty until then.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
-    /// Manifests that count, as last measured: first those without a tag, which no list of the registry shows, then
-    /// others that may lose their tags. At most [`UNTAGGED_MAX`].
+    /// Manifests of the last measurement: first those without a tag, which the registry does not list, then others,
+    /// which may lose their tags. At most [`UNTAGGED_MAX`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untagged: Vec<String>,
-    /// The mark of a change ([`crate::names::REGISTRY_CHANGED_ANNOTATION`]) that the last measurement followed.
+    /// The value of [`crate::names::REGISTRY_CHANGED_ANNOTATION`] that the last measurement was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_change: Option<String>,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Aspects of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// What is recorded about the registry. Only this record says that what lies below the prefix is the object's.
+/// The record of the object in the registry. Only this record decides that the content below the prefix belongs to the
+/// object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RegistryRecord {
-    /// The sort of registry that it is in.
+    /// The type of the registry.
     pub backend: RegistryBackend,
-    /// How it came to be there.
+    /// Its origin.
     pub provenance: RegistryProvenance,
-    /// The uid of its object in TKE's registry; empty where a registry has no objects.
+    /// The uid of its object in TKE's registry; empty for a registry without objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// A sort of registry.
+/// The type of a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegistryBackend {
     /// TKE's registry, by its API.
@@ -144,45 +146,45 @@ pub enum RegistryBackend {
 }
 
 impl RegistryBackend {
-    /// All of them, as they are written.
+    /// The names of all variants.
     pub const NAMES: [&'static str; 2] = ["TKE", "OCI"];
 }
 
-/// How a prefix came to be the object's.
+/// The origin of the content below a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegistryProvenance {
-    /// Made for the object, or empty when it was first looked at.
+    /// It was created for the object, or was empty when the controller first saw it.
     Made,
-    /// There before the object, and taken over with consent.
+    /// It existed before the object and was adopted with consent.
     Adopted,
 }
 
 impl RegistryProvenance {
-    /// All of them, as they are written.
+    /// The names of all variants.
     pub const NAMES: [&'static str; 2] = ["Made", "Adopted"];
 }
 
-/// Where in its life an image namespace or chart group is.
+/// The phase of an image namespace or chart group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegistryPhase {
-    /// Not yet in the registry.
+    /// It does not exist in the registry yet.
     #[default]
     Pending,
-    /// In the registry, and usable.
+    /// It exists in the registry and can be used.
     Available,
-    /// Locked by an operator, or in the registry: it can be read.
+    /// It is locked by an operator or in the registry itself. It can be read.
     Locked,
-    /// The registry does not have it for this object; it is retried.
+    /// The prefix does not belong to this object in the registry; the controller retries.
     Failed,
-    /// Being deleted in the registry.
+    /// It is being deleted in the registry.
     Terminating,
 }
 
 impl RegistryPhase {
-    /// All phases, as they are written.
+    /// The names of all phases.
     pub const NAMES: [&'static str; 5] = ["Pending", "Available", "Locked", "Failed", "Terminating"];
 
-    /// As it is written.
+    /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -194,33 +196,33 @@ impl RegistryPhase {
     }
 }
 
-/// What may be done below a prefix, by callers who have the right to.
+/// What callers with sufficient rights may do below a prefix. Ordered from the least access to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Offer {
-    /// Nothing: it is not known whose the content is.
+pub enum RegistryAccess {
+    /// Nothing: it is unclear whose the content is.
     Nothing,
     /// Pull.
     Read,
-    /// Pull and delete, but no push: what it may keep is used up.
+    /// Pull and delete, but not push: the quota is used up.
     Shrink,
     /// Pull, push and delete.
     Write,
 }
 
 impl RegistrySpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 
-    /// Bytes that may be kept; `None` without a limit.
+    /// The limit of bytes; `None` if it is unlimited.
     pub fn storage(&self) -> Option<Quantity> {
         self.hard.get(STORAGE).copied()
     }
 }
 
 impl RegistryStatus {
-    /// The status of an object; an absent one is empty.
+    /// Decodes the status of an object. An absent status is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())
     }
@@ -230,54 +232,55 @@ impl RegistryStatus {
         self.locked.unwrap_or_default()
     }
 
-    /// Bytes that are kept, as last measured.
+    /// The number of bytes as last measured.
     pub fn storage(&self) -> Quantity {
         self.used.get(STORAGE).copied().unwrap_or(Quantity::ZERO)
     }
 
-    /// Whether as much is kept as may be, or more.
+    /// Whether the quota is used up.
     pub fn is_used_up(&self, spec: &RegistrySpec) -> bool {
         spec.storage().is_some_and(|hard| self.storage() >= hard)
     }
 
-    /// Why the content cannot be measured, if it cannot.
-    pub fn beyond_measure(&self) -> Option<&str> {
+    /// Why the content cannot be measured; `None` if it can.
+    pub fn unmeasurable_reason(&self) -> Option<&str> {
         let within = condition::find(&self.conditions, WITHIN_QUOTA)?;
         (within.reason == reason::CANNOT_BE_MEASURED).then_some(within.message.as_str())
     }
 
-    /// Whether no measurement has followed what was pushed last.
+    /// Whether the last reported change was not measured yet.
     pub fn awaits_measurement(&self, object: &Object) -> bool {
         object.annotation(REGISTRY_CHANGED_ANNOTATION) != self.measured_change.as_deref()
     }
 
-    /// What may be done below the prefix of the object whose status this is. Where more was pushed than is remembered,
-    /// nothing can be pushed until it is measured.
-    pub fn offer_of(&self, object: &Object, spec: &RegistrySpec) -> Offer {
+    /// What may be done below the prefix of `object`, whose status this is. If more manifests were pushed than the
+    /// annotation lists, nothing more can be pushed until the content was measured.
+    pub fn access_to(&self, object: &Object, spec: &RegistrySpec) -> RegistryAccess {
         let pushed = object.annotation(REGISTRY_PUSHED_ANNOTATION).unwrap_or_default();
-        let is_more = pushed.split_whitespace().any(|word| word == AND_MORE);
-        let offer = self.offer(spec);
-        if is_more && spec.storage().is_some() && self.awaits_measurement(object) {
-            return offer.min(Offer::Shrink);
+        let has_more = pushed.split_whitespace().any(|word| word == AND_MORE);
+        let access = self.access_by_status(spec);
+        if has_more && spec.storage().is_some() && self.awaits_measurement(object) {
+            return access.min(RegistryAccess::Shrink);
         }
-        offer
+        access
     }
 
-    /// What may be done below the prefix, by the status alone. An object that is being deleted is Terminating.
-    pub fn offer(&self, spec: &RegistrySpec) -> Offer {
+    /// What may be done below the prefix by the status alone. An object that is being deleted has the phase
+    /// Terminating.
+    fn access_by_status(&self, spec: &RegistrySpec) -> RegistryAccess {
         if self.registry.is_none() {
-            return Offer::Nothing;
+            return RegistryAccess::Nothing;
         }
         match self.phase {
-            RegistryPhase::Pending | RegistryPhase::Failed => Offer::Nothing,
-            RegistryPhase::Terminating | RegistryPhase::Locked => Offer::Read,
-            RegistryPhase::Available if self.is_locked() => Offer::Read,
-            RegistryPhase::Available if self.is_used_up(spec) => Offer::Shrink,
-            // Otherwise whoever keeps too much to be measured could keep as much as he likes.
-            RegistryPhase::Available if spec.storage().is_some() && self.beyond_measure().is_some() => {
-                Offer::Shrink
+            RegistryPhase::Pending | RegistryPhase::Failed => RegistryAccess::Nothing,
+            RegistryPhase::Terminating | RegistryPhase::Locked => RegistryAccess::Read,
+            RegistryPhase::Available if self.is_locked() => RegistryAccess::Read,
+            RegistryPhase::Available if self.is_used_up(spec) => RegistryAccess::Shrink,
+            // Otherwise content that is too large to be measured could grow without limit.
+            RegistryPhase::Available if spec.storage().is_some() && self.unmeasurable_reason().is_some() => {
+                RegistryAccess::Shrink
             }
-            RegistryPhase::Available => Offer::Write,
+            RegistryPhase::Available => RegistryAccess::Write,
         }
     }
 }
@@ -287,29 +290,29 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn offer(status: &serde_json::Value) -> Offer {
+    fn access(status: &serde_json::Value) -> RegistryAccess {
         let object = json!({"spec": {"hard": {STORAGE: "1Gi"}}, "status": status});
         let object = Object::new(object).unwrap();
-        RegistryStatus::of(&object).unwrap().offer(&RegistrySpec::of(&object).unwrap())
+        RegistryStatus::of(&object).unwrap().access_by_status(&RegistrySpec::of(&object).unwrap())
     }
 
     #[test]
     fn what_is_offered_follows_from_record_phase_lock_and_use() {
         let record = json!({"backend": "OCI", "provenance": "Made"});
         let of = |phase: &str, locked: bool, used: &str| {
-            offer(&json!({"phase": phase, "locked": locked, "registry": record, "used": {STORAGE: used}}))
+            access(&json!({"phase": phase, "locked": locked, "registry": record, "used": {STORAGE: used}}))
         };
-        assert_eq!(offer(&json!({"phase": "Available"})), Offer::Nothing, "nothing is on record");
-        assert_eq!(of("Pending", false, "0"), Offer::Nothing);
-        assert_eq!(of("Available", false, "1073741823"), Offer::Write);
-        assert_eq!(of("Available", false, "1Gi"), Offer::Shrink, "not a byte more");
-        assert_eq!(of("Available", true, "0"), Offer::Read, "before the controller has seen it");
-        assert_eq!(of("Locked", false, "2Gi"), Offer::Read);
-        assert_eq!(of("Terminating", false, "0"), Offer::Read);
-        assert_eq!(of("Failed", false, "0"), Offer::Nothing);
+        assert_eq!(access(&json!({"phase": "Available"})), RegistryAccess::Nothing, "nothing is on record");
+        assert_eq!(of("Pending", false, "0"), RegistryAccess::Nothing);
+        assert_eq!(of("Available", false, "1073741823"), RegistryAccess::Write);
+        assert_eq!(of("Available", false, "1Gi"), RegistryAccess::Shrink, "not a byte more");
+        assert_eq!(of("Available", true, "0"), RegistryAccess::Read, "before the controller has seen it");
+        assert_eq!(of("Locked", false, "2Gi"), RegistryAccess::Read);
+        assert_eq!(of("Terminating", false, "0"), RegistryAccess::Read);
+        assert_eq!(of("Failed", false, "0"), RegistryAccess::Nothing);
         let too_much = Condition::new(WITHIN_QUOTA, "Unknown", reason::CANNOT_BE_MEASURED, "too much");
         let beyond = json!({"phase": "Available", "registry": record, "conditions": [too_much]});
-        assert_eq!(offer(&beyond), Offer::Shrink, "nobody knows what is kept");
+        assert_eq!(access(&beyond), RegistryAccess::Shrink, "nobody knows what is kept");
     }
 
     #[test]
@@ -322,12 +325,16 @@ mod tests {
                 "status": {"phase": "Available", "registry": record, "measuredChange": measured},
             });
             let object = Object::new(object).unwrap();
-            RegistryStatus::of(&object).unwrap().offer_of(&object, &RegistrySpec::of(&object).unwrap())
+            RegistryStatus::of(&object).unwrap().access_to(&object, &RegistrySpec::of(&object).unwrap())
         };
-        assert_eq!(of(STORAGE, "t/n@sha256:12 more", "1"), Offer::Shrink);
-        assert_eq!(of(STORAGE, "t/n@sha256:12 more", "2"), Offer::Write, "it was measured");
-        assert_eq!(of(STORAGE, "t/n@sha256:12", "1"), Offer::Write);
-        assert_eq!(of(STORAGE, "t/n@sha256:12 1 t/n@sha256:34", "1"), Offer::Write, "a mark is no more");
-        assert_eq!(of("other", "more", "1"), Offer::Write, "it may keep what it likes");
+        assert_eq!(of(STORAGE, "t/n@sha256:12 more", "1"), RegistryAccess::Shrink);
+        assert_eq!(of(STORAGE, "t/n@sha256:12 more", "2"), RegistryAccess::Write, "it was measured");
+        assert_eq!(of(STORAGE, "t/n@sha256:12", "1"), RegistryAccess::Write);
+        assert_eq!(
+            of(STORAGE, "t/n@sha256:12 1 t/n@sha256:34", "1"),
+            RegistryAccess::Write,
+            "a mark is no more"
+        );
+        assert_eq!(of("other", "more", "1"), RegistryAccess::Write, "it may keep what it likes");
     }
 }

@@ -1,5 +1,5 @@
-//! Credentials for the registry: a name and a password for docker, helm and their like, which have no tokens of an
-//! issuer. Each belongs to a project.
+//! Credentials for the registry: a username and a password for clients such as docker and helm, which have no ID
+//! tokens. Each belongs to a project.
 
 use crate::validation;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -12,46 +12,46 @@ mod schema;
 
 pub use schema::{schema, token_schema};
 
-/// Days that a password is good for where the object does not say it.
+/// The default validity of a password in days.
 pub const VALID_DAYS_DEFAULT: i64 = 90;
 const USER_BYTES_MAX: usize = 1024;
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::REGISTRY_CREDENTIAL_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::REGISTRY_CREDENTIALS)
 }
 
-/// Whose a credential is and what it opens. Its project is `metadata.namespace`.
+/// The spec of a credential. `metadata.namespace` is its project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryCredentialSpec {
     /// The tenant that owns it.
     #[serde(rename = "tenantID")]
     pub tenant_id: String,
-    /// The user who acts with it, with his own rights; empty for a robot.
+    /// The user that the credential authenticates, with his own rights; empty for a robot.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
-    /// Whether the user is the one of this name whose credential names no tenant. If not, he is the one whose
-    /// credential names this tenant.
+    /// Whether `user` is the user of this name without a tenant in his credential; else he is the one whose credential
+    /// names this tenant.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_user: bool,
-    /// What a robot may do.
+    /// The access of a robot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<RobotAccess>,
-    /// The image namespaces and chart groups that a robot may do it in; empty for all of the project.
+    /// The image namespaces and chart groups to which a robot has access; empty for all of the project.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// How long a password is good for.
+    /// The validity of a password in days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_days: Option<i64>,
 }
 
-/// What a robot may do.
+/// The access of a robot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RobotAccess {
     /// Pull.
@@ -61,11 +61,11 @@ pub enum RobotAccess {
 }
 
 impl RobotAccess {
-    /// All of them, as they are written.
+    /// The names of all variants.
     pub const NAMES: [&'static str; 2] = ["Pull", "Push"];
 }
 
-/// Who acts with a credential.
+/// Whom a credential authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialHolder {
     /// A user of the tenant, with the rights that he has at the time of use.
@@ -74,53 +74,53 @@ pub enum CredentialHolder {
     Robot(Robot),
 }
 
-/// A program that acts with a credential.
+/// A program with a credential of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Robot {
-    /// What it may do.
+    /// Its access.
     pub access: RobotAccess,
-    /// Where; empty for everywhere in the project.
+    /// The image namespaces and chart groups to which it has access; empty for all of the project.
     pub names: Vec<String>,
 }
 
 impl Robot {
-    /// Whether it may act in an image namespace or chart group of its project.
+    /// Whether it has access to an image namespace or chart group of its project.
     pub fn is_for(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.iter().any(|own| own == name)
     }
 }
 
-/// What is known of a credential's password. Written by the server.
+/// The status of a credential: data about its password. Written by the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryCredentialStatus {
-    /// The name that goes with the password.
+    /// The username.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub username: String,
-    /// The password's SHA-256, in hexadecimal digits; empty as long as there is none.
+    /// The SHA-256 of the password, in hexadecimal digits; empty if there is no password.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub password_hash: String,
     /// When the password was issued, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issued_at: Option<String>,
-    /// When it ends, RFC 3339.
+    /// When the password expires, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
-    /// The project's uid when it was issued: of another project of the same name it opens nothing.
+    /// The project's uid when it was issued. It gives no access to another project of the same name.
     #[serde(rename = "projectUID", skip_serializing_if = "String::is_empty")]
     pub project_uid: String,
-    /// The day on which it was last used, RFC 3339.
+    /// The day of its last use, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_used: Option<String>,
 }
 
 impl RegistryCredentialSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 
-    /// Who acts with it; `None` for a spec that is not valid.
+    /// Whom it authenticates; `None` for an invalid spec.
     pub fn holder(&self) -> Option<CredentialHolder> {
         match (self.user.as_str(), self.access) {
             ("", Some(access)) => Some(CredentialHolder::Robot(Robot { access, names: self.names.clone() })),
@@ -131,19 +131,19 @@ impl RegistryCredentialSpec {
 }
 
 impl RegistryCredentialStatus {
-    /// The status of an object; an absent one is empty.
+    /// Decodes the status of an object. An absent status is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())
     }
 }
 
-/// The name that goes with a credential's password.
+/// The username of a credential.
 pub fn username(project: &str, name: &str) -> String {
     format!("{project}/{name}")
 }
 
-/// What is wrong with a new credential. `days_max`: how long a password may be good for.
-pub fn new_spec(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
+/// Validates a new credential. `days_max` is the maximum validity of a password in days.
+pub fn registry_credential(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
     errors.extend(validation::valid_days(spec.valid_days, days_max, &path.child("validDays")));
@@ -171,14 +171,14 @@ pub fn new_spec(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a changed credential.
-pub fn changed_spec(
+/// Validates a changed credential.
+pub fn registry_credential_update(
     old: &RegistryCredentialSpec,
     new: &RegistryCredentialSpec,
     days_max: i64,
 ) -> FieldErrors {
     let path = Path::new("spec");
-    let mut errors = new_spec(new, days_max);
+    let mut errors = registry_credential(new, days_max);
     let kept = [("tenantID", &old.tenant_id, &new.tenant_id), ("user", &old.user, &new.user)];
     for (field, before, after) in kept {
         if before != after {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_credential_is_a_persons_or_a_robots() {
         let wrong = |value| {
-            let errors = new_spec(&spec(value), 365);
+            let errors = registry_credential(&spec(value), 365);
             errors
                 .iter()
                 .map(|error| error.to_string().split(':').next().unwrap().to_owned())
@@ -219,11 +219,14 @@ mod tests {
     #[test]
     fn whose_it_is_never_changes() {
         let (alice, bob) = (spec(json!({"user": "alice"})), spec(json!({"user": "bob"})));
-        assert_eq!(changed_spec(&alice, &bob, 365).len(), 1);
-        assert_eq!(changed_spec(&alice, &alice, 365), []);
+        assert_eq!(registry_credential_update(&alice, &bob, 365).len(), 1);
+        assert_eq!(registry_credential_update(&alice, &alice, 365), []);
         let pull = spec(json!({"access": "Pull"}));
-        assert_eq!(changed_spec(&pull, &spec(json!({"access": "Push", "names": ["a"]})), 365), []);
-        assert_eq!(changed_spec(&pull, &alice, 365).len(), 1);
+        assert_eq!(
+            registry_credential_update(&pull, &spec(json!({"access": "Push", "names": ["a"]})), 365),
+            []
+        );
+        assert_eq!(registry_credential_update(&pull, &alice, 365).len(), 1);
     }
 
     #[test]

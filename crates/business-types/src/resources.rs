@@ -4,7 +4,7 @@ use meta::name;
 use meta::quantity::{Format, Quantity};
 use serde_json::json;
 
-/// Resources without a domain that quota knows.
+/// The resources of quota whose names have no domain.
 const QUOTA_RESOURCES: [&str; 19] = [
     "cpu",
     "memory",
@@ -26,9 +26,9 @@ const QUOTA_RESOURCES: [&str; 19] = [
     "services.nodeports",
     "services.loadbalancers",
 ];
-/// A resource of a container that quota does not know.
+/// A resource of containers that is not a resource of quota.
 const STORAGE: &str = "storage";
-/// Resources that are counted, so that no part of one can be granted.
+/// The resources that are counted in whole units.
 const COUNTED: [&str; 9] = [
     "pods",
     "resourcequotas",
@@ -42,10 +42,10 @@ const COUNTED: [&str; 9] = [
 ];
 
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
-/// Units of the smallest suffix whose amounts do not wrap in a cluster.
+/// The smallest decimal suffix whose multiples a cluster accepts even if they overflow.
 const GIGA: i64 = 1_000_000_000;
 
-/// What is wrong with a resource's name in a quota.
+/// Validates the name of a resource in a quota.
 pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
     let invalid = |detail: &str| FieldError::invalid(path, &json!(resource), detail);
     let mut errors: FieldErrors = name::qualified_name(resource).iter().map(|text| invalid(text)).collect();
@@ -58,20 +58,21 @@ pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
             errors.push(invalid("must be a standard resource for quota"));
         }
     }
-    if counts_ours(resource) {
+    if counts_own_group(resource) {
         errors.push(invalid("objects of this group are not counted by a cluster's quota"));
     }
     errors
 }
 
-/// Whether a quota would count our objects. Where the host cluster is a member, Kubernetes counts them by the name of a
-/// core namespace, which may be the name of anybody's project: the quota would show how many objects somebody else has.
-fn counts_ours(resource: &str) -> bool {
+/// Whether a quota would count objects of our group. In a host cluster that is also a member cluster, Kubernetes counts
+/// them by the core namespace of the same name as the project. That namespace may belong to somebody else, who would
+/// learn the number of the project's objects.
+fn counts_own_group(resource: &str) -> bool {
     let counted = resource.strip_prefix("count/").and_then(|counted| counted.strip_suffix(GROUP));
     counted.is_some_and(|kind| kind.ends_with('.'))
 }
 
-/// What is wrong with an amount of a resource.
+/// Validates an amount of a resource.
 pub fn check_amount(resource: &str, amount: Quantity, path: &Path) -> FieldErrors {
     let invalid = |detail: &str| FieldError::invalid(path, &json!(amount.to_string()), detail);
     let mut errors = FieldErrors::new();
@@ -84,20 +85,21 @@ pub fn check_amount(resource: &str, amount: Quantity, path: &Path) -> FieldError
     errors
 }
 
-/// What is wrong with an amount that no cluster takes as it is: it counts in thousandths.
+/// Validates that clusters accept an amount unchanged, although they compute in thousandths.
 pub fn check_thousandths(resource: &str, amount: Quantity, path: &Path) -> Option<FieldError> {
-    if is_counted(resource) { check_count(amount, path) } else { check_measure(amount, path) }
+    if is_counted(resource) { check_count(amount, path) } else { check_divisible(amount, path) }
 }
 
-/// Kubernetes rounds up. What each namespace gets more than it was charged adds up.
-fn check_measure(amount: Quantity, path: &Path) -> Option<FieldError> {
+/// Kubernetes rounds up to thousandths. Each namespace would get more than it is charged, and these amounts add up.
+fn check_divisible(amount: Quantity, path: &Path) -> Option<FieldError> {
     let kept = amount.in_thousandths();
     let detail = format!("a cluster counts in thousandths: {amount} would be {kept} there");
     (kept != amount).then(|| FieldError::invalid(path, &json!(amount.to_string()), &detail))
 }
 
-/// Kubernetes takes a count for whole if its thousandths are a multiple of 1000, in 64 bits. Where they do not fit they
-/// wrap, and the result may be no multiple of 1000. A count in whole G or more becomes 0 then, which is a multiple.
+/// Kubernetes accepts a count as whole if its thousandths, as a 64-bit integer, are a multiple of 1000. A large count
+/// overflows, and the wrapped result may not be a multiple of 1000. A count in whole G or more overflows to 0, which is
+/// a multiple.
 fn check_count(amount: Quantity, path: &Path) -> Option<FieldError> {
     let units = i64::try_from(amount.nanos() / NANOS_PER_UNIT).ok()?;
     let is_in_whole_g = amount.format() != Format::BinarySi && units % GIGA == 0;
@@ -111,13 +113,14 @@ fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-")
 }
 
-/// Whether a resource is counted, so that no part of one can be granted.
+/// Whether a resource is counted in whole units.
 pub(crate) fn is_counted(resource: &str) -> bool {
     COUNTED.contains(&resource) || is_extended(resource)
 }
 
-/// Whether no quota of Kubernetes ever counts a resource, though it takes the name: devices, of which only requests are
-/// counted (`requests.nvidia.com/gpu`). Classes of storage and of devices are names of k8s.io, and are counted.
+/// Whether Kubernetes accepts the name of a resource in a quota but never counts it: devices, of which only the
+/// requests are counted (`requests.nvidia.com/gpu`). Storage classes and device classes, whose names contain `k8s.io`,
+/// are counted.
 pub fn is_never_counted(resource: &str) -> bool {
     is_extended(resource)
         && !resource.starts_with("count/")
@@ -125,7 +128,7 @@ pub fn is_never_counted(resource: &str) -> bool {
         && !resource.contains("k8s.io/")
 }
 
-/// Devices and the like: `nvidia.com/gpu`. They are whole.
+/// Whether a resource is an extended resource, such as the device `nvidia.com/gpu`. They are counted in whole units.
 fn is_extended(resource: &str) -> bool {
     resource.contains('/')
         && !resource.contains("kubernetes.io/")
@@ -193,7 +196,7 @@ mod tests {
         }
     }
 
-    /// As `MilliValue` of `k8s.io/apimachinery` 0.36.3 says of the text that we write.
+    /// The results of `MilliValue` of `k8s.io/apimachinery` 0.36.3 for the text that we write.
     #[test]
     fn what_clusters_take_for_a_fraction_is_what_wraps() {
         let is_taken = |resource: &str, amount: &str| {

@@ -1,35 +1,35 @@
-use crate::validation::{KnownNames, USERS_MAX, somebody};
+use crate::validation::{StoredNames, USERS_MAX, identity_name};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::schema::Schema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::HashSet;
 
-/// Somebody, as the host cluster knows him.
+/// A user, group or service account, by its name in the host cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
-    /// What he is.
+    /// The kind of the subject.
     pub kind: SubjectKind,
-    /// His name.
+    /// Its name.
     #[serde(default)]
     pub name: String,
-    /// The namespace of a service account; empty for everybody else.
+    /// The namespace of a service account; empty for other kinds.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
 
 impl Subject {
-    /// His name, and the namespace of a service account.
+    /// Its name and its namespace.
     pub(crate) fn names(&self) -> [&str; 2] {
         [&self.name, &self.namespace]
     }
 }
 
-/// What somebody is.
+/// The kind of a subject.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum SubjectKind {
-    /// A user, by his name.
+    /// A user.
     #[default]
     User,
     /// The members of a group.
@@ -39,11 +39,11 @@ pub enum SubjectKind {
 }
 
 impl SubjectKind {
-    /// All of them, as they are written.
+    /// The names of all kinds.
     pub const NAMES: [&'static str; 3] = ["User", "Group", "ServiceAccount"];
 }
 
-/// The shape of a subject.
+/// The schema of a subject.
 pub(crate) fn schema() -> Schema {
     Schema::object(
         "Somebody, as the host cluster knows him.",
@@ -52,7 +52,7 @@ pub(crate) fn schema() -> Schema {
     )
 }
 
-/// The fields of a subject.
+/// The schemas of a subject's fields.
 pub(crate) fn fields() -> [(&'static str, meta::schema::Field); 3] {
     [
         ("kind", Schema::one_of("User, Group or ServiceAccount.", &SubjectKind::NAMES).required()),
@@ -61,8 +61,8 @@ pub(crate) fn fields() -> [(&'static str, meta::schema::Field); 3] {
     ]
 }
 
-/// What is wrong with a list of subjects.
-pub(crate) fn check_subjects(known: &KnownNames<'_>, subjects: &[Subject], path: &Path) -> FieldErrors {
+/// Validates a list of subjects.
+pub(crate) fn check_subjects(stored: &StoredNames<'_>, subjects: &[Subject], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if subjects.len() > USERS_MAX {
         errors.push(FieldError::too_many(path, subjects.len(), USERS_MAX));
@@ -70,7 +70,7 @@ pub(crate) fn check_subjects(known: &KnownNames<'_>, subjects: &[Subject], path:
     let mut seen = HashSet::new();
     for (index, subject) in subjects.iter().enumerate() {
         let at = path.index(index);
-        errors.extend(check_subject(known, subject, &at));
+        errors.extend(check_subject(stored, subject, &at));
         if !seen.insert(subject) {
             errors.push(FieldError::duplicate(&at, &json!(subject.name)));
         }
@@ -78,15 +78,15 @@ pub(crate) fn check_subjects(known: &KnownNames<'_>, subjects: &[Subject], path:
     errors
 }
 
-/// What is wrong with a subject. Names that only Kubernetes gives do not tell who somebody is; a group of such a name
-/// is nearly everybody.
-pub(crate) fn check_subject(known: &KnownNames<'_>, subject: &Subject, path: &Path) -> FieldErrors {
+/// Validates a subject. Names with the prefix of Kubernetes are refused: they do not identify a person, and such a
+/// group may contain nearly everybody.
+pub(crate) fn check_subject(stored: &StoredNames<'_>, subject: &Subject, path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     let Subject { kind, name, namespace } = subject;
     if name.is_empty() {
         errors.push(FieldError::required(&path.child("name"), "somebody has a name"));
     }
-    errors.extend(somebody(known, name, &path.child("name")));
+    errors.extend(identity_name(stored, name, &path.child("name")));
     if *kind != SubjectKind::ServiceAccount && name.starts_with("system:") {
         let why = "names with the prefix \"system:\" are Kubernetes' own";
         errors.push(FieldError::invalid(&path.child("name"), &json!(name), why));
@@ -99,7 +99,7 @@ pub(crate) fn check_subject(known: &KnownNames<'_>, subject: &Subject, path: &Pa
             let why = "only a service account has a namespace";
             errors.push(FieldError::forbidden(&path.child("namespace"), why));
         }
-        _ => errors.extend(somebody(known, namespace, &path.child("namespace"))),
+        _ => errors.extend(identity_name(stored, namespace, &path.child("namespace"))),
     }
     errors
 }

@@ -14,51 +14,51 @@ pub use account::ChargedTenant;
 pub use schema::schema;
 pub use validation::{foreign_identity, tenant, tenant_changed, tenant_status};
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(crate::names::GROUP, crate::names::VERSION, crate::names::TENANT_KIND)
 }
 
-/// Its group and plural.
+/// Its group and plural name.
 pub fn group_resource() -> GroupResource {
     GroupResource::new(crate::names::GROUP, crate::names::TENANTS)
 }
 
-/// What a tenant is meant to be; its name is the tenant's ID.
+/// The spec of a tenant. Its `metadata.name` is the tenant's ID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TenantSpec {
-    /// Name for people.
+    /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
     /// Its administrators.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub administrators: Vec<Subject>,
-    /// Ceilings by member cluster: what its root projects may be granted in all.
+    /// Ceilings by member cluster: the amounts that its root projects may be granted in total.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, HardQuantity>,
-    /// Whom to ask about it.
+    /// Contacts, for people.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub contacts: Vec<String>,
-    /// The template of its namespaces for which no project names one.
+    /// The template of its namespaces whose projects do not name one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub template: String,
-    /// Prefixes of the names of its users and groups; empty if any name will do.
+    /// The valid prefixes of the names of its users and groups; empty if all names are valid.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub identity_prefixes: Vec<String>,
-    /// The defaults of its new root projects.
+    /// The defaults for its new root projects.
     #[serde(skip_serializing_if = "ProjectDefaults::is_empty")]
     pub defaults: ProjectDefaults,
 }
 
-/// The defaults of new root projects, where these say nothing themselves.
+/// The defaults for new root projects.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProjectDefaults {
-    /// Their quota by member cluster, where they name none.
+    /// The quota by member cluster of projects that do not set any.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, HardQuantity>,
-    /// Their people, where they name none.
+    /// The access of projects that do not set any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessEntry>,
 }
@@ -69,34 +69,34 @@ impl ProjectDefaults {
     }
 }
 
-/// Where a tenant is.
+/// The status of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TenantStatus {
     /// What its root projects are granted, by cluster.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub clusters: BTreeMap<String, UsedQuantity>,
-    /// Its projects, at whatever depth.
+    /// The number of its projects at all levels.
     pub projects: i64,
-    /// Their namespaces.
+    /// The number of namespaces of these projects.
     pub namespaces: i64,
     /// `metadata.generation` that the status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Aspects of its state.
+    /// Its conditions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
 impl TenantSpec {
-    /// The spec of an object; an absent one is empty.
+    /// Decodes the spec of an object. An absent spec is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["spec"])?.unwrap_or_default())
     }
 }
 
 impl TenantStatus {
-    /// The status of an object; an absent one is empty.
+    /// Decodes the status of an object. An absent status is empty.
     pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
         Ok(object.decode(&["status"])?.unwrap_or_default())
     }

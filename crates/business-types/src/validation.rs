@@ -11,42 +11,42 @@ use meta::quantity::ResourceList;
 use serde_json::json;
 use std::collections::HashSet;
 
-/// Bytes that `spec.displayName` may have.
+/// The maximum number of bytes of `spec.displayName`.
 pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
-/// Bytes that a member cluster's name may have.
+/// The maximum number of bytes of a member cluster's name.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
-/// Users that `spec.members` and `spec.administrators` may name.
+/// The maximum number of users in `spec.members` and in `spec.administrators`.
 pub const USERS_MAX: usize = 10_000;
-/// Image namespaces and chart groups that a credential for the registry may name.
+/// The maximum number of image namespaces and chart groups in a credential for the registry.
 pub const REGISTRY_NAMES_MAX: usize = 100;
 
-/// The names of people that an object has from before. One that was let in by an older rule stands in the way of no
-/// other change.
+/// The names of users and groups in the stored object. They are not validated again: a name that an older version has
+/// accepted must not block other changes.
 #[derive(Debug, Default)]
-pub(crate) struct KnownNames<'a>(HashSet<&'a str>);
+pub(crate) struct StoredNames<'a>(HashSet<&'a str>);
 
-impl<'a> FromIterator<&'a str> for KnownNames<'a> {
+impl<'a> FromIterator<&'a str> for StoredNames<'a> {
     fn from_iter<I: IntoIterator<Item = &'a str>>(names: I) -> Self {
         Self(names.into_iter().collect())
     }
 }
 
-/// What is wrong with a project's spec, without regard to other objects.
+/// Validates a new project's spec, independent of other objects.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
-    project_beside(&KnownNames::default(), name, spec)
+    validate_project(&StoredNames::default(), name, spec)
 }
 
-/// What is wrong with a project's changed spec. What is stored already is not judged again.
+/// Validates a project's changed spec. Names of subjects that are stored already are not validated again.
 pub fn project_changed(before: &ProjectSpec, name: &str, spec: &ProjectSpec) -> FieldErrors {
     if spec == before {
         return FieldErrors::new();
     }
     let listed = before.access.iter().flat_map(|entry| entry.subject.names());
-    let known = before.members.iter().map(String::as_str).chain(listed).collect();
-    project_beside(&known, name, spec)
+    let stored = before.members.iter().map(String::as_str).chain(listed).collect();
+    validate_project(&stored, name, spec)
 }
 
-fn project_beside(known: &KnownNames<'_>, name: &str, spec: &ProjectSpec) -> FieldErrors {
+fn validate_project(stored: &StoredNames<'_>, name: &str, spec: &ProjectSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
     if spec.display_name.is_empty() {
@@ -55,8 +55,8 @@ fn project_beside(known: &KnownNames<'_>, name: &str, spec: &ProjectSpec) -> Fie
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(users(known, &spec.members, &path.child("members")));
-    errors.extend(check_access(known, &spec.access, &path.child("access")));
+    errors.extend(users(stored, &spec.members, &path.child("members")));
+    errors.extend(check_access(stored, &spec.access, &path.child("access")));
     errors.extend(template_name(&spec.template, &path.child("template")));
     for (cluster, quota) in &spec.clusters {
         if cluster == REGISTRY_DOMAIN {
@@ -74,7 +74,7 @@ fn project_beside(known: &KnownNames<'_>, name: &str, spec: &ProjectSpec) -> Fie
     errors
 }
 
-/// A cluster's name is the key of a `ConfigMap`, in which the clusters are made known.
+/// Validates the name of a cluster. It is also the key of a `ConfigMap` that lists the clusters.
 pub(crate) fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_key = (1..=CLUSTER_NAME_BYTES_MAX).contains(&name.len())
@@ -89,7 +89,7 @@ pub(crate) fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
     (!is_key).then(|| FieldError::invalid(path, &json!(name), wrong))
 }
 
-/// A name that is given elsewhere, in a form that we do not know.
+/// Validates that a name, which another system defines, has no control characters.
 pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
     if name.chars().any(char::is_control) {
         return vec![FieldError::invalid(path, &json!(name), "must not contain control characters")];
@@ -97,29 +97,29 @@ pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
     FieldErrors::new()
 }
 
-/// The name of somebody, as an identity provider gives it. One with white space around it is nobody's: who has typed it
-/// has meant another one. One that turns the direction of letters looks like another one.
-pub(crate) fn somebody(known: &KnownNames<'_>, name: &str, path: &Path) -> FieldErrors {
+/// Validates the name of a user or group of an identity provider. White space around a name is a typing error. A name
+/// with characters that change the direction of text can look like another name.
+pub(crate) fn identity_name(stored: &StoredNames<'_>, name: &str, path: &Path) -> FieldErrors {
     let mut errors = printable(name, path);
-    if known.0.contains(name) {
+    if stored.0.contains(name) {
         return errors;
     }
     if errors.is_empty() && name.trim() != name {
         errors.push(FieldError::invalid(path, &json!(name), "must not begin or end with white space"));
     }
-    if name.chars().any(turns) {
+    if name.chars().any(changes_text_direction) {
         let wrong = "must not contain characters that change the direction of the letters after them";
         errors.push(FieldError::invalid(path, &json!(name), wrong));
     }
     errors
 }
 
-/// Whether a character changes the direction of the letters after it.
-fn turns(character: char) -> bool {
+/// Whether a character changes the direction of the text after it.
+fn changes_text_direction(character: char) -> bool {
     matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The name of a template, if one is named. It is the value of a label.
+/// Validates the name of a template, which may be empty. It is also the value of a label.
 pub(crate) fn template_name(name: &str, path: &Path) -> FieldErrors {
     if name.is_empty() {
         return FieldErrors::new();
@@ -127,8 +127,8 @@ pub(crate) fn template_name(name: &str, path: &Path) -> FieldErrors {
     name::dns1123_label(name).iter().map(|wrong| FieldError::invalid(path, &json!(name), wrong)).collect()
 }
 
-/// Users by their names.
-pub(crate) fn users(known: &KnownNames<'_>, users: &[String], path: &Path) -> FieldErrors {
+/// Validates a list of names of users.
+pub(crate) fn users(stored: &StoredNames<'_>, users: &[String], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if users.len() > USERS_MAX {
         errors.push(FieldError::too_many(path, users.len(), USERS_MAX));
@@ -137,12 +137,12 @@ pub(crate) fn users(known: &KnownNames<'_>, users: &[String], path: &Path) -> Fi
         if user.is_empty() {
             errors.push(FieldError::required(&path.index(index), "a user has a name"));
         }
-        errors.extend(somebody(known, user, &path.index(index)));
+        errors.extend(identity_name(stored, user, &path.index(index)));
     }
     errors
 }
 
-/// Names of image namespaces and chart groups.
+/// Validates a list of names of image namespaces and chart groups.
 pub(crate) fn registry_names(names: &[String], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if names.len() > REGISTRY_NAMES_MAX {
@@ -155,7 +155,7 @@ pub(crate) fn registry_names(names: &[String], path: &Path) -> FieldErrors {
     errors
 }
 
-/// The life of a password for the registry.
+/// Validates the validity of a password for the registry.
 pub(crate) fn valid_days(days: Option<i64>, days_max: i64, path: &Path) -> Option<FieldError> {
     let why = format!("a password is good for 1 to {days_max} days");
     let wrong = days.filter(|days| !(1..=days_max).contains(days));
@@ -169,13 +169,13 @@ fn parent(name: &str, parent: &str, path: &Path) -> FieldErrors {
     name::dns1123_label(parent).iter().map(|wrong| FieldError::invalid(path, &json!(parent), wrong)).collect()
 }
 
-/// What may not change in a project's spec. Only a caller without tenant can try to change the tenant.
-pub fn project_update(old: &ProjectSpec, new: &ProjectSpec) -> FieldErrors {
+/// Validates that immutable fields of a project's spec are not changed. (The server overwrites the tenant of a caller
+/// who has one, so only others can try to change it.)
+pub fn project_immutable_fields(old: &ProjectSpec, new: &ProjectSpec) -> FieldErrors {
     immutable([("tenantID", &old.tenant_id, &new.tenant_id)], "disallowed change the tenant")
 }
 
-/// What is wrong with a new namespace, without regard to other objects. `forbidden`: the names that no namespace may
-/// claim.
+/// Validates a new namespace, independent of other objects. `forbidden` are the names that no namespace may claim.
 pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
@@ -199,7 +199,7 @@ pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a changed namespace. Its names cannot change any more: what is forbidden later does not stop it.
+/// Validates a changed namespace. Its names are immutable, so they are not checked against the forbidden names again.
 pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors {
     let fields = [
         ("clusterName", &old.cluster_name, &new.cluster_name),
@@ -211,15 +211,15 @@ pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors
     errors
 }
 
-/// The amounts are written to the cluster as they are. An amount that no cluster takes, but that stands there already,
-/// does not block other changes.
+/// Validates the amounts, which are written to the cluster unchanged. An amount that clusters do not accept is not
+/// refused if it is stored already, so that it does not block other changes.
 fn hard(old: Option<&NamespaceSpec>, new: &NamespaceSpec) -> FieldErrors {
     let at = |resource: &str| Path::new("spec").child("hard").key(resource);
     let mut errors = amounts(&new.hard, at);
     for (resource, amount) in new.hard.iter().take(RESOURCES_MAX) {
         let before = old.and_then(|old| old.hard.get(resource));
-        let stands = before.is_some_and(|before| before == amount && before.format() == amount.format());
-        errors.extend(resources::check_thousandths(resource, *amount, &at(resource)).filter(|_| !stands));
+        let is_stored = before.is_some_and(|before| before == amount && before.format() == amount.format());
+        errors.extend(resources::check_thousandths(resource, *amount, &at(resource)).filter(|_| !is_stored));
     }
     errors
 }
@@ -232,8 +232,8 @@ pub(crate) fn immutable<const N: usize>(fields: [(&str, &String, &String); N], d
         .collect()
 }
 
-/// What is wrong with a written project status. Amounts are not held against the spec: a status is a report. So it names
-/// as many resources as the children do together.
+/// Validates a new status of a project. Amounts are not compared with the spec, because a status is only a report. It
+/// may have as many resources as all children have together.
 pub fn project_status(object: &Object, status: &ProjectStatus) -> FieldErrors {
     let path = Path::new("status");
     let mut errors = phase(object, &ProjectPhase::NAMES);
@@ -245,7 +245,7 @@ pub fn project_status(object: &Object, status: &ProjectStatus) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a written namespace status. Amounts are not held against the spec: a status is a report.
+/// Validates a new status of a namespace. Amounts are not compared with the spec, because a status is only a report.
 pub fn namespace_status(object: &Object, old: &NamespaceStatus, status: &NamespaceStatus) -> FieldErrors {
     use NamespacePhase::{Available, Locked};
     let path = Path::new("status");
@@ -273,7 +273,7 @@ fn record(old: &NamespaceStatus, status: &NamespaceStatus, path: &Path) -> Optio
     record.uid.is_empty().then(|| FieldError::required(&path.child("uid"), ""))
 }
 
-/// What is wrong with a namespace status that cannot be read as a type.
+/// Validates a status of a namespace that cannot be decoded.
 pub fn unreadable_namespace_status(object: &Object) -> FieldErrors {
     let mut errors = phase(object, &NamespacePhase::NAMES);
     let record = ["status", "clusterNamespace", "provenance"];
@@ -285,7 +285,7 @@ pub fn unreadable_namespace_status(object: &Object) -> FieldErrors {
     errors
 }
 
-/// The phase's own rule, on the raw object: it must be checked before the status can be read as a type.
+/// Validates the phase in the raw object, before the status is decoded.
 pub fn phase(object: &Object, names: &[&str]) -> FieldErrors {
     let path = Path::new("status").child("phase");
     match object.text(&["status", "phase"]) {
@@ -314,7 +314,7 @@ pub(crate) fn conditions(conditions: &[Condition]) -> FieldErrors {
     errors
 }
 
-/// Resources of one list: each is a row of the ledger, and of every batch that it is part of.
+/// The maximum number of resources of a list. Each is a row of the ledger, and of each batch in which it is written.
 pub const RESOURCES_MAX: usize = 256;
 
 pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
@@ -327,7 +327,7 @@ pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> Field
     errors
 }
 
-/// The same for a list that is a sum of others.
+/// Validates each amount of a list that is the sum of others, whatever their number.
 fn each_amount(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (resource, amount) in list {

@@ -1,11 +1,12 @@
-//! The cluster of a kubeconfig, as kubectl reaches it. kube's own way from a kubeconfig to a cluster is not taken, for the proxy's
-//! sake: it hears `NO_PROXY` against the address of the proxy, also of one that the kubeconfig names, and fails where a part of
-//! `NO_PROXY` is empty.
+//! Client configuration from a kubeconfig, with the same proxy that kubectl uses.
+//!
+//! kube's own loader is not used because of the proxy: it matches `NO_PROXY` against the address of the proxy, even of
+//! one that the kubeconfig names, and it fails if an entry of `NO_PROXY` is empty.
 
-/// The proxy that a server is asked by.
+/// The proxy for a server.
 mod proxy;
 
-pub use proxy::{environment_proxy, is_own_machine};
+pub use proxy::{environment_proxy, is_loopback};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -17,15 +18,17 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use std::io;
 use std::path::PathBuf;
 
-/// Where authorities stand that are in no file.
-const AUTHORITY_DATA: &str = "certificate-authority-data";
+/// The source in errors about CA certificates that are in the kubeconfig itself.
+const CA_DATA_FIELD: &str = "certificate-authority-data";
 
-/// The cluster and the user of a context: the current one, where none is named.
-pub async fn config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, KubeconfigError> {
-    let name = context.or(file.current_context.as_deref()).ok_or(KubeconfigError::CurrentContextNotSet)?;
-    let context = file.contexts.iter().find(|one| one.name == name).and_then(|one| one.context.as_ref());
+/// The client configuration for a context; for the current context if `context` is `None`.
+pub async fn config(kubeconfig: &Kubeconfig, context: Option<&str>) -> Result<Config, KubeconfigError> {
+    let name =
+        context.or(kubeconfig.current_context.as_deref()).ok_or(KubeconfigError::CurrentContextNotSet)?;
+    let context =
+        kubeconfig.contexts.iter().find(|one| one.name == name).and_then(|one| one.context.as_ref());
     let context = context.ok_or_else(|| KubeconfigError::LoadContext(name.to_owned()))?;
-    let cluster = file.clusters.iter().find(|one| one.name == context.cluster);
+    let cluster = kubeconfig.clusters.iter().find(|one| one.name == context.cluster);
     let cluster = cluster.and_then(|one| one.cluster.as_ref());
     let cluster = cluster.ok_or_else(|| KubeconfigError::LoadClusterOfContext(context.cluster.clone()))?;
     let server = cluster.server.as_deref().ok_or(KubeconfigError::MissingClusterUrl)?;
@@ -33,20 +36,20 @@ pub async fn config(file: &Kubeconfig, context: Option<&str>) -> Result<Config, 
     if let Some(namespace) = &context.namespace {
         config.default_namespace.clone_from(namespace);
     }
-    config.root_cert = authorities(cluster).await.map_err(KubeconfigError::LoadCertificateAuthority)?;
-    // A program may outlive them: kube reads this file anew once a minute.
-    config.root_cert_file = authorities_file(cluster).map(PathBuf::from);
+    config.root_cert = ca_certificates(cluster).await.map_err(KubeconfigError::LoadCertificateAuthority)?;
+    // kube reads this file again every minute, since a program may outlive its certificates.
+    config.root_cert_file = ca_file(cluster).map(PathBuf::from);
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
     config.tls_server_name.clone_from(&cluster.tls_server_name);
-    config.auth_info = user(file, context, cluster)?;
-    config.proxy_url = proxy::of(cluster.proxy_url.as_deref(), &config.cluster_url)?;
+    config.auth_info = user(kubeconfig, context, cluster)?;
+    config.proxy_url = proxy::proxy_url(cluster.proxy_url.as_deref(), &config.cluster_url)?;
     Ok(config)
 }
 
-/// Whoever is not listed has no credentials, as client-go takes it.
-fn user(file: &Kubeconfig, context: &Context, cluster: &Cluster) -> Result<AuthInfo, KubeconfigError> {
-    let listed = file.auth_infos.iter().find(|one| Some(&one.name) == context.user.as_ref());
+/// The credentials of a context's user; none if the kubeconfig does not list the user, as in client-go.
+fn user(kubeconfig: &Kubeconfig, context: &Context, cluster: &Cluster) -> Result<AuthInfo, KubeconfigError> {
+    let listed = kubeconfig.auth_infos.iter().find(|one| Some(&one.name) == context.user.as_ref());
     let mut user = listed.and_then(|one| one.auth_info.clone()).unwrap_or_default();
     if let Some(exec) = &mut user.exec
         && exec.provide_cluster_info
@@ -56,17 +59,17 @@ fn user(file: &Kubeconfig, context: &Context, cluster: &Cluster) -> Result<AuthI
     Ok(user)
 }
 
-/// Where they stand, unless the kubeconfig itself has them.
-fn authorities_file(cluster: &Cluster) -> Option<&str> {
-    let is_read = cluster.certificate_authority_data.is_none();
-    cluster.certificate_authority.as_deref().filter(|_| is_read)
+/// The file with the CA certificates, unless the kubeconfig itself contains them.
+fn ca_file(cluster: &Cluster) -> Option<&str> {
+    let has_no_data = cluster.certificate_authority_data.is_none();
+    cluster.certificate_authority.as_deref().filter(|_| has_no_data)
 }
 
-/// DER.
-async fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, LoadDataError> {
-    let (text, place) = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
+/// The CA certificates, each as DER.
+async fn ca_certificates(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, LoadDataError> {
+    let (text, source) = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
-            (BASE64_STANDARD.decode(data).map_err(LoadDataError::DecodeBase64)?, AUTHORITY_DATA)
+            (BASE64_STANDARD.decode(data).map_err(LoadDataError::DecodeBase64)?, CA_DATA_FIELD)
         }
         (None, Some(path)) => {
             let read = tokio::fs::read(path).await;
@@ -75,7 +78,7 @@ async fn authorities(cluster: &Cluster) -> Result<Option<Vec<Vec<u8>>>, LoadData
         (None, None) => return Ok(None),
     };
     let bad = |error: pem::Error| {
-        LoadDataError::ReadFile(io::Error::new(io::ErrorKind::InvalidData, error), place.into())
+        LoadDataError::ReadFile(io::Error::new(io::ErrorKind::InvalidData, error), source.into())
     };
     let found = CertificateDer::pem_slice_iter(&text).map(|one| one.map(|der| der.to_vec()));
     found.collect::<Result<Vec<Vec<u8>>, _>>().map(Some).map_err(bad)
@@ -163,6 +166,6 @@ current-context: east
         }
         let cut = BASE64_STANDARD.encode("-----BEGIN CERTIFICATE-----\nYQ==\n");
         let cut = why(&format!("{{server: 'https://c', certificate-authority-data: {cut}}}"), None).await;
-        assert!(cut.contains(AUTHORITY_DATA), "{cut}");
+        assert!(cut.contains(CA_DATA_FIELD), "{cut}");
     }
 }

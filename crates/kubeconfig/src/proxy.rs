@@ -1,5 +1,5 @@
-//! Which proxy it is, as client-go finds it: the one that the kubeconfig names, whatever the environment says; else that of
-//! `HTTPS_PROXY`, unless the server is on this machine or `NO_PROXY` names it.
+//! Selects the proxy for a server, as client-go does: that of the kubeconfig, whatever the environment says; else that
+//! of `HTTPS_PROXY`, unless the server is on this machine or `NO_PROXY` matches it.
 
 use http::Uri;
 use http::uri::InvalidUri;
@@ -8,32 +8,32 @@ use kube::config::KubeconfigError;
 use std::net::IpAddr;
 
 const HTTPS_PORT: u16 = 443;
-/// Every name and every address, for the matcher.
-const EVERYWHERE: &str = "*,0.0.0.0/0,::/0";
+/// Matches every name and every address in the matcher.
+const ALL_HOSTS: &str = "*,0.0.0.0/0,::/0";
 
-/// What the environment says of proxies.
-struct Environment {
+/// The environment variables for proxies.
+struct ProxyEnvironment {
     https: String,
     no: String,
 }
 
-/// The proxy for a server, where its kubeconfig names this one.
-pub(crate) fn of(named: Option<&str>, server: &Uri) -> Result<Option<Uri>, KubeconfigError> {
-    Environment::read().choice(named, server).map_err(KubeconfigError::ParseProxyUrl)
+/// The URL of the proxy for a server. `configured` is the proxy in the kubeconfig.
+pub(crate) fn proxy_url(configured: Option<&str>, server: &Uri) -> Result<Option<Uri>, KubeconfigError> {
+    ProxyEnvironment::read().proxy_url(configured, server).map_err(KubeconfigError::ParseProxyUrl)
 }
 
-/// The proxy that the environment names for a server.
+/// The proxy for a server by the environment alone.
 pub fn environment_proxy(server: &Uri) -> Option<Intercept> {
-    Environment::read().proxy(server)
+    ProxyEnvironment::read().proxy(server)
 }
 
-/// Where nobody reads what is sent, and no proxy is asked.
-pub fn is_own_machine(host: &str) -> bool {
+/// Whether a host is this machine: then nobody else can read the traffic, and no proxy is used.
+pub fn is_loopback(host: &str) -> bool {
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-impl Environment {
+impl ProxyEnvironment {
     fn read() -> Self {
         let set = |names: [&str; 2]| {
             let mut set = names.into_iter().filter_map(|name| std::env::var(name).ok());
@@ -42,46 +42,47 @@ impl Environment {
         Self { https: set(["HTTPS_PROXY", "https_proxy"]), no: set(["NO_PROXY", "no_proxy"]) }
     }
 
-    fn choice(&self, named: Option<&str>, server: &Uri) -> Result<Option<Uri>, InvalidUri> {
-        match named.filter(|url| !url.is_empty()) {
+    fn proxy_url(&self, configured: Option<&str>, server: &Uri) -> Result<Option<Uri>, InvalidUri> {
+        match configured.filter(|url| !url.is_empty()) {
             Some(url) => url_for_kube(url).map(Some),
             None => self.proxy(server).map(|_found| url_for_kube(&self.https)).transpose(),
         }
     }
 
     fn proxy(&self, server: &Uri) -> Option<Intercept> {
-        if is_own_machine(server.host()?) {
+        if is_loopback(server.host()?) {
             return None;
         }
-        let no = hosts_without_proxy(&self.no, server.port_u16().unwrap_or(HTTPS_PORT));
+        let no = no_proxy_hosts(&self.no, server.port_u16().unwrap_or(HTTPS_PORT));
         Matcher::builder().https(self.https.as_str()).no(no).build().intercept(server)
     }
 }
 
-/// What `NO_PROXY` says of servers at this port, for the matcher, which knows neither ports nor `*.example.org`, and takes
-/// `*` for names alone.
-fn hosts_without_proxy(no_proxy: &str, port: u16) -> String {
+/// The entries of `NO_PROXY` that apply to a port, in the syntax of the matcher. It supports neither ports nor
+/// `*.example.org`, and its `*` does not match addresses.
+fn no_proxy_hosts(no_proxy: &str, port: u16) -> String {
     let hosts = no_proxy.split(',').map(str::trim).filter_map(|part| match part.rsplit_once(':') {
-        // Other colons are those of an IPv6 address.
+        // Any other colon is part of an IPv6 address.
         Some((host, of)) if !host.contains(':') || host.ends_with(']') => {
             (of.parse::<u16>() == Ok(port)).then_some(host)
         }
         _ => Some(part),
     });
     let hosts = hosts.map(|host| match host {
-        "*" => EVERYWHERE,
+        "*" => ALL_HOSTS,
         host => host.strip_prefix("*.").unwrap_or(host).trim_matches(['[', ']']),
     });
     hosts.collect::<Vec<_>>().join(",")
 }
 
-/// A proxy's URL as kube takes it: `http` where it says no scheme, and `socks5` for `socks5h`, of which kube makes the same. A user
-/// with a password is left to HTTP's proxies alone: kube sends them to no other, and tells the URL of one that it does not know.
+/// A proxy's URL in the form that kube accepts: with the scheme `http` if it has none, and with `socks5` for `socks5h`,
+/// which kube treats alike. User and password are kept only for HTTP proxies: kube does not send them to others, and
+/// prints the URL of a proxy that it does not support.
 fn url_for_kube(url: &str) -> Result<Uri, InvalidUri> {
-    let (scheme, place) = url.split_once("://").unwrap_or(("http", url));
-    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+    let (scheme, address) = url.split_once("://").unwrap_or(("http", url));
+    let host = address.rsplit_once('@').map_or(address, |(_, host)| host);
     let url = match scheme.to_ascii_lowercase().as_str() {
-        scheme @ ("http" | "https") => format!("{scheme}://{place}"),
+        scheme @ ("http" | "https") => format!("{scheme}://{address}"),
         "socks5h" => format!("socks5://{host}"),
         scheme => format!("{scheme}://{host}"),
     };
@@ -95,9 +96,9 @@ mod tests {
     const SERVER: &str = "https://api.corp.example.org:6443";
     const PROXY: &str = "http://proxy:3128";
 
-    fn chosen(https: &str, no: &str, named: Option<&str>, server: &str) -> Option<String> {
-        let environment = Environment { https: https.to_owned(), no: no.to_owned() };
-        let chosen = environment.choice(named, &server.parse().unwrap()).unwrap();
+    fn chosen(https: &str, no: &str, configured: Option<&str>, server: &str) -> Option<String> {
+        let environment = ProxyEnvironment { https: https.to_owned(), no: no.to_owned() };
+        let chosen = environment.proxy_url(configured, &server.parse().unwrap()).unwrap();
         chosen.map(|url| url.to_string().trim_end_matches('/').to_owned())
     }
 
@@ -140,7 +141,7 @@ mod tests {
         {
             assert_eq!(chosen(PROXY, "", None, server), None, "{server}");
         }
-        assert!(!is_own_machine("localhost.example.org") && !is_own_machine("10.0.0.1"));
+        assert!(!is_loopback("localhost.example.org") && !is_loopback("10.0.0.1"));
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_proxy_is_told_as_kube_takes_it() {
-        for (told, taken) in [
+        for (given, expected) in [
             ("proxy:3128", "http://proxy:3128"),
             ("user:secret@proxy:3128", "http://user:secret@proxy:3128"),
             ("http://user:secret@proxy:3128", "http://user:secret@proxy:3128"),
@@ -167,8 +168,8 @@ mod tests {
             ("socks5h://user:secret@proxy:1080", "socks5://proxy:1080"),
             ("socks4://user:secret@proxy:1080", "socks4://proxy:1080"),
         ] {
-            assert_eq!(chosen(told, "", None, SERVER).as_deref(), Some(taken), "{told}");
-            assert_eq!(chosen("", "", Some(told), SERVER).as_deref(), Some(taken), "{told}");
+            assert_eq!(chosen(given, "", None, SERVER).as_deref(), Some(expected), "{given}");
+            assert_eq!(chosen("", "", Some(given), SERVER).as_deref(), Some(expected), "{given}");
         }
     }
 

@@ -1,23 +1,23 @@
-//! JSON and YAML bodies to objects: strictness, pruning, defaults.
+//! Decodes JSON and YAML bodies: strict field validation, pruning, defaults.
 //!
-//! `value` reads the text, `shape` brings it into the schema's form, and `defaults` fills in defaults; `words` finds texts
-//! outside fixed sets; `weight` is what that takes in memory.
+//! `parse` turns text into a JSON tree, `prune` prunes the tree by a schema, `defaults` sets defaults, `enums`
+//! validates enum values, and `memory` estimates how much memory a tree takes.
 
 mod defaults;
-mod shape;
-mod value;
-mod weight;
-mod words;
+mod enums;
+mod memory;
+mod parse;
+mod prune;
 
 pub use defaults::apply_defaults;
-pub(crate) use shape::is_line_break;
-pub use shape::prune_and_check;
-pub use value::decode_value;
-pub use weight::most_weight;
-pub(crate) use weight::weight;
-pub use words::check_words;
+pub use enums::check_enums;
+pub(crate) use memory::heap_bytes;
+pub use memory::memory_bytes_max;
+pub use parse::decode_value;
+pub(crate) use prune::is_line_break;
+pub use prune::prune_and_check;
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// `application/json`
@@ -26,7 +26,7 @@ pub enum Media {
     Yaml,
 }
 
-/// What happens to fields that the schema does not know, and to fields that are given twice.
+/// What happens to unknown fields and to duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     /// They are dropped.
@@ -34,27 +34,27 @@ pub enum FieldValidation {
     /// They are dropped, and the client is warned.
     #[default]
     Warn,
-    /// They are an error.
+    /// The request is refused.
     Strict,
 }
 
-/// A body that cannot be read. The text is what a Go server says behind `cannot be handled as a Project: `.
+/// Why a body cannot be decoded. The text is what a Go server says after `cannot be handled as a Project: `.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// No JSON or YAML.
+    /// It is not JSON or YAML.
     #[error("{0}")]
     Syntax(String),
     /// A value of the wrong type.
-    #[error("json: cannot unmarshal {found} into Go {} of type {wanted}", go_place(field))]
+    #[error("json: cannot unmarshal {found} into Go {} of type {wanted}", go_target(field))]
     Type {
-        /// The JSON type that was there.
+        /// The JSON type of the value.
         found: String,
         /// The innermost struct and the field's path, such as `ProjectSpec.spec.clusters`; empty for the whole body.
         field: String,
-        /// The type the schema wants.
+        /// The type in the schema.
         wanted: String,
     },
-    /// A value of the right JSON type that does not parse: a quantity, a time.
+    /// A value of the right JSON type that cannot be parsed, such as a quantity or a time.
     #[error("{field}: {message}")]
     Value {
         /// The field's path.
@@ -67,12 +67,12 @@ pub enum DecodeError {
     Strict(Vec<String>),
 }
 
-/// Levels of nesting that a body may have.
+/// The maximum nesting depth of a body.
 pub const DEPTH_MAX: usize = 100;
-/// Unknown or duplicate fields that are reported.
+/// The maximum number of unknown or duplicate fields that are reported.
 pub const STRICT_ERRORS_MAX: usize = 100;
 
-fn go_place(field: &str) -> String {
+fn go_target(field: &str) -> String {
     if field.is_empty() { "value".to_owned() } else { format!("struct field {field}") }
 }
 

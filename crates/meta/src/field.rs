@@ -3,12 +3,12 @@
 use serde_json::Value;
 use std::fmt;
 
-/// Most field errors that a Status shows. Nobody need collect more.
+/// The maximum number of field errors in a Status. There is no need to collect more.
 pub const FIELD_ERRORS_MAX: usize = 100;
-/// Bytes of a value that an error shows.
-const SHOWN_BYTES_MAX: usize = 1024;
-/// Bytes of a key that a path shows: more than any valid one has.
-const SHOWN_KEY_BYTES_MAX: usize = 512;
+/// The maximum number of bytes of a value in an error.
+const VALUE_BYTES_MAX: usize = 1024;
+/// The maximum number of bytes of a key in a path: more than any valid key has.
+const KEY_BYTES_MAX: usize = 512;
 
 /// A path into an object, printed as `spec.clusters[c1].hard[cpu]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -29,7 +29,7 @@ impl Path {
     /// The path of a map's value or an associative list's item.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{}]", self.0, shortened(key, SHOWN_KEY_BYTES_MAX)))
+        Self(format!("{}[{}]", self.0, shortened(key, KEY_BYTES_MAX)))
     }
 
     /// The path of a list's item.
@@ -69,7 +69,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The reason as it stands in `details.causes[].reason`.
+    /// The text of `details.causes[].reason`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
@@ -85,10 +85,10 @@ impl Cause {
     }
 }
 
-/// One field's error: where, what, and a sentence for the person who reads it.
+/// An error of one field (`field.Error`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// Kind of failure.
+    /// What is wrong.
     pub cause: Cause,
     /// Path of the field.
     pub field: String,
@@ -104,24 +104,29 @@ impl FieldError {
 
     /// A value that is malformed or out of range.
     pub fn invalid(path: &Path, value: &Value, detail: &str) -> Self {
-        Self::build(Cause::Invalid, path, &format!("Invalid value: {}", shown(value)), detail)
+        Self::build(Cause::Invalid, path, &format!("Invalid value: {}", display_value(value)), detail)
     }
 
     /// A value outside a fixed set.
     pub fn not_supported(path: &Path, value: &Value, supported: &[&str]) -> Self {
         let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
         let detail = if list.is_empty() { String::new() } else { format!("supported values: {list}") };
-        Self::build(Cause::NotSupported, path, &format!("Unsupported value: {}", shown(value)), &detail)
+        Self::build(
+            Cause::NotSupported,
+            path,
+            &format!("Unsupported value: {}", display_value(value)),
+            &detail,
+        )
     }
 
-    /// A value given twice.
+    /// A duplicate value.
     pub fn duplicate(path: &Path, value: &Value) -> Self {
-        Self::build(Cause::Duplicate, path, &format!("Duplicate value: {}", shown(value)), "")
+        Self::build(Cause::Duplicate, path, &format!("Duplicate value: {}", display_value(value)), "")
     }
 
     /// A reference to something that does not exist.
     pub fn not_found(path: &Path, value: &Value) -> Self {
-        Self::build(Cause::NotFound, path, &format!("Not found: {}", shown(value)), "")
+        Self::build(Cause::NotFound, path, &format!("Not found: {}", display_value(value)), "")
     }
 
     /// A field that may not be set or changed.
@@ -146,7 +151,7 @@ impl FieldError {
 
     /// A value of the wrong JSON type.
     pub fn type_invalid(path: &Path, value: &Value, detail: &str) -> Self {
-        Self::build(Cause::TypeInvalid, path, &format!("Invalid value: {}", shown(value)), detail)
+        Self::build(Cause::TypeInvalid, path, &format!("Invalid value: {}", display_value(value)), detail)
     }
 
     fn build(cause: Cause, path: &Path, head: &str, detail: &str) -> Self {
@@ -165,12 +170,12 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// Texts as Go quotes them, everything else as JSON; only the beginning of a long value.
-fn shown(value: &Value) -> String {
-    shortened(&value.as_str().map_or_else(|| value.to_string(), quoted), SHOWN_BYTES_MAX)
+/// A value for an error message: strings as Go quotes them, everything else as JSON. A long value is cut off.
+fn display_value(value: &Value) -> String {
+    shortened(&value.as_str().map_or_else(|| value.to_string(), quoted), VALUE_BYTES_MAX)
 }
 
-/// A text, or the beginning of a long one.
+/// A text, cut off after `bytes_max` bytes.
 pub fn shortened(text: &str, bytes_max: usize) -> String {
     match text.get(..text.floor_char_boundary(bytes_max)) {
         Some(begin) if begin.len() < text.len() => format!("{begin}…"),
@@ -211,9 +216,10 @@ pub fn quoted(text: &str) -> String {
 /// Field errors in the order they were found.
 pub type FieldErrors = Vec<FieldError>;
 
-/// Whether a character shows: letters, marks, numbers, punctuation, symbols, and the plain space.
+/// Whether a character is printable (`unicode.IsPrint`): a letter, mark, number, punctuation, symbol, or the ASCII
+/// space.
 pub(crate) fn is_printable(character: char) -> bool {
-    // Rust escapes the other characters when it prints a string for debugging.
+    // `escape_debug` escapes all characters that are not printable.
     character == ' ' || (!character.is_whitespace() && character.escape_debug().len() <= 2)
 }
 
@@ -245,7 +251,7 @@ mod tests {
     fn of_long_values_and_keys_the_beginning_is_shown() {
         for value in [json!("ä".repeat(10_000)), json!(vec!["a"; 10_000])] {
             let message = FieldError::invalid(&Path::new("f"), &value, "too long a story").message;
-            assert!(message.len() < SHOWN_BYTES_MAX + 64, "{message}");
+            assert!(message.len() < VALUE_BYTES_MAX + 64, "{message}");
             assert!(message.ends_with("…: too long a story"), "{message}");
         }
         assert!(Path::new("f").key(&"k".repeat(10_000)).to_string().ends_with("kk…]"));

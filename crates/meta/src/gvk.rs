@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// A kind's full name, as in `apiVersion` and `kind`.
+/// A kind with its group and version, as in `apiVersion` and `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupVersionKind {
     /// API group; empty for the core group.

@@ -1,12 +1,13 @@
-//! Kubernetes' own rules, pure: no I/O, no clock, no knowledge of any kind of ours.
+//! The general rules of the Kubernetes API, as in `k8s.io/apimachinery`. Pure: no I/O, no clock, no knowledge of our
+//! kinds.
 //!
-//! Modules stand in the order in which a request meets them.
+//! Modules are listed in the order in which a request meets them.
 
 /// Group, version, kind and resource names.
 pub mod gvk;
 /// RFC 3339 times as Kubernetes writes them.
 pub mod time;
-/// Names, labels, annotations: what characters and lengths are allowed.
+/// Names, labels, annotations: allowed characters and lengths.
 pub mod name;
 /// Exact resource quantities.
 pub mod quantity;
@@ -14,13 +15,13 @@ pub mod quantity;
 pub mod field;
 /// `metav1.Status`: every failure a client sees.
 pub mod status;
-/// The meta types as protobuf.
+/// The types of `meta.k8s.io` as protobuf.
 pub mod protobuf;
 /// An API object as a JSON tree with typed access to its metadata.
 pub mod object;
-/// Structural schemas: the one description of a kind that decoding, OpenAPI, patches and apply share.
+/// Structural schemas: the description of a kind that decoding, OpenAPI, patches and server-side apply share.
 pub mod schema;
-/// JSON and YAML bodies to objects: strictness, pruning, defaults.
+/// Decoding of JSON and YAML bodies: strict field validation, pruning, defaults.
 pub mod decode;
 /// Generic validation of `metadata`.
 pub mod validation;
@@ -32,5 +33,5 @@ pub mod patch;
 pub mod managed;
 /// OpenAPI v2 and v3 documents from schemas.
 pub mod openapi;
-/// YAML as kubectl reads it.
+/// YAML that is read alike by YAML 1.1 and 1.2 readers.
 pub mod yaml;

@@ -1,20 +1,21 @@
 //! Field ownership (`metadata.managedFields`) and server-side apply.
 //!
-//! The rules are those of `sigs.k8s.io/structured-merge-diff`, over our own `Schema`: an update owns what it changes,
-//! an apply owns what it lists, and what an applier no longer lists and nobody else owns goes away.
+//! The rules are those of `sigs.k8s.io/structured-merge-diff`, over our own `Schema`: an update owns the fields
+//! that it changes, an apply owns the fields that it lists. A field that an applier no longer lists and nobody else
+//! owns is removed.
 //!
-//! A call passes through `Tracker` (who writes, what was owned), `ownership` (what changes hands), and below it
-//! `contents`, `merge` and `compare`, which walk values by their `shape`.
+//! `FieldManager` decodes and encodes `managedFields`. `ownership` decides who owns which field afterwards. It uses
+//! `typed`, `merge` and `compare`, which walk values by the `shape` that their schema gives them.
 
 mod compare;
-mod contents;
-mod element;
-mod fieldset;
+mod field_set;
 mod last_applied;
 mod managers;
 mod merge;
 mod ownership;
+mod path_element;
 mod shape;
+mod typed;
 
 use crate::decode;
 use crate::gvk::GroupVersionKind;
@@ -22,18 +23,18 @@ use crate::object::Object;
 use crate::schema::Schema;
 use crate::status::{Status, StatusCause};
 use managers::{ManagerIdentity, Managers};
-use ownership::{OwnedEndpoint, OwnershipRefusal};
+use ownership::{OwnershipError, Updater};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-pub use element::Element;
-pub use fieldset::FieldSet;
+pub use field_set::FieldSet;
+pub use path_element::PathElement;
 
 const MANAGED_FIELDS: [&str; 2] = ["metadata", "managedFields"];
-/// Owner of what an object held before its first apply, if nobody was tracked.
+/// The manager of the fields that an object had before its first apply, if it had no `managedFields`.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// Nobody owns these: they are the object's identity, or belong to the server.
+/// Fields that no manager owns: they identify the object, or the server sets them.
 const NEVER_OWNED: [&[&str]; 12] = [
     &["apiVersion"],
     &["kind"],
@@ -51,21 +52,21 @@ const NEVER_OWNED: [&[&str]; 12] = [
 
 static NEVER_OWNED_SET: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&NEVER_OWNED));
 
-/// Keeps the owners of an object's fields, for one kind and one endpoint of it.
+/// Keeps `managedFields` of objects up to date, for one kind and one endpoint (the main resource or a subresource).
 #[derive(Clone, Copy, Debug)]
-pub struct Tracker<'a> {
-    /// The kind's shape.
+pub struct FieldManager<'a> {
+    /// The kind's schema.
     pub schema: &'a Schema,
     /// The kind and version of the endpoint.
     pub kind: &'a GroupVersionKind,
     /// Subtrees that this endpoint does not write, such as `["status"]` for the main resource and `["spec"]`,
-    /// `["metadata"]` for `status`. Nobody becomes their owner through it.
+    /// `["metadata"]` for `status` (`ResetFields` in Go). A write through it makes nobody their owner.
     pub reset: &'a [&'a [&'a str]],
 }
 
 /// Who writes, where, and when.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+pub struct Writer<'a> {
     /// Field manager; empty is `unknown`.
     pub manager: &'a str,
     /// Subresource; empty for the main resource.
@@ -74,7 +75,7 @@ pub struct Write<'a> {
     pub now: &'a str,
 }
 
-/// A field that somebody else owns.
+/// A field that another manager owns and an apply would change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The owner, such as `"mgr" with subresource "status" using v1`.
@@ -83,18 +84,18 @@ pub struct Conflict {
     pub field: String,
 }
 
-/// An apply that is refused.
+/// Why an apply is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// 400: a body that no apply may have.
+    /// 400: the body cannot be applied.
     #[error("{0}")]
     BadRequest(String),
-    /// 409: fields that belong to others would change. Conflicts of one owner stand together.
+    /// 409: the apply would change fields that others own. The conflicts are grouped by owner.
     #[error("{}", conflict_message(.0))]
     Conflict(Vec<Conflict>),
-    /// 500, as a Go server: a body or live object that does not fit the schema.
+    /// 500, as a Go server answers: the body or the live object does not fit the schema.
     #[error("{0}")]
-    Typed(String),
+    Internal(String),
 }
 
 fn conflict_message(conflicts: &[Conflict]) -> String {
@@ -123,27 +124,27 @@ impl ApplyError {
                 Status::failure(409, "Conflict", self.to_string())
                     .with_causes(conflicts.iter().map(cause).collect())
             }
-            Self::Typed(message) => Status::failure(500, "", message),
+            Self::Internal(message) => Status::failure(500, "", message),
         }
     }
 }
 
-impl Tracker<'_> {
-    /// Brings `metadata.managedFields` of an object that is created (no `live`), updated or patched up to date.
+impl FieldManager<'_> {
+    /// Updates `metadata.managedFields` of an object that is created (no `live`), updated or patched.
     ///
-    /// `new` is the whole object as it shall be stored, defaults included. Never fails: an object whose fields
-    /// cannot be tracked comes back without `managedFields`. See [`keep_times`] for writes that change nothing.
+    /// `new` is the whole object as it will be stored, with its defaults. This never fails: an object whose fields
+    /// cannot be tracked is returned without `managedFields`. When only times would change, the result equals `live`.
     #[must_use]
-    pub fn update(&self, live: Option<&Object>, mut new: Object, write: Write<'_>) -> Object {
-        let mut managers = known_managers(live, &new, write.subresource);
+    pub fn update(&self, live: Option<&Object>, mut new: Object, writer: Writer<'_>) -> Object {
+        let mut managers = managers_before(live, &new, writer.subresource);
         new.remove(&MANAGED_FIELDS);
-        let untracked = managers.is_empty() && live.is_some_and(|live| !live.uid().is_empty());
-        if untracked {
+        let is_untracked = managers.is_empty() && live.is_some_and(|live| !live.uid().is_empty());
+        if is_untracked {
             return new;
         }
         let empty = Map::new();
         let before = live.map_or(&empty, Object::as_map);
-        let result = self.track(before, new.as_map(), &mut managers, write);
+        let result = self.track(before, new.as_map(), &mut managers, writer);
         if result.is_ok()
             && let Some(list) = managers.encode()
         {
@@ -155,50 +156,50 @@ impl Tracker<'_> {
         new
     }
 
-    /// Server-side apply: merges a configuration into the live object, or into none if it is created. Returns the
-    /// result with its `managedFields`, in the schema's form but still without defaults.
+    /// Server-side apply: merges a configuration into the live object, or creates the object if `live` is `None`.
+    /// Returns the pruned result with its `managedFields`, but without defaults.
     ///
     /// `applied` is the request's body as it was sent: unpruned, with its nulls. The caller checks its name, uid and
-    /// resourceVersion. When nothing changes but times, the result equals `live`.
+    /// resourceVersion. When only times would change, the result equals `live`.
     pub fn apply(
         &self,
         live: Option<&Object>,
         applied: &Value,
         force: bool,
-        write: Write<'_>,
+        writer: Writer<'_>,
     ) -> Result<Object, ApplyError> {
-        let config = self.configuration(applied)?;
+        let config = self.check_configuration(applied)?;
         let mut managers = Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS)))
-            .map_err(|error| ApplyError::Typed(format!("failed to decode managed fields: {error}")))?;
-        let empty = self.empty();
+            .map_err(|error| ApplyError::Internal(format!("failed to decode managed fields: {error}")))?;
+        let empty = self.empty_object();
         let before = live.map_or(&empty, Object::as_map);
         if managers.is_empty() {
-            let first = Write { manager: BEFORE_FIRST_APPLY, ..write };
+            let first = Writer { manager: BEFORE_FIRST_APPLY, ..writer };
             self.track(&empty, before, &mut managers, first).map_err(|error| {
-                ApplyError::Typed(format!("failed to create manager for existing fields: {error}"))
+                ApplyError::Internal(format!("failed to create manager for existing fields: {error}"))
             })?;
         }
-        let mut result = self.apply_to(before, &config, &mut managers, force, write)?;
-        if write.manager == last_applied::KUBECTL {
+        let mut result = self.merge_configuration(before, &config, &mut managers, force, writer)?;
+        if writer.manager == last_applied::KUBECTL {
             last_applied::refresh(&mut result, &config);
         }
         self.finish(live, result, managers)
     }
 
-    /// An object of the kind that holds nothing.
-    fn empty(&self) -> Map<String, Value> {
+    /// An object that has nothing but `apiVersion` and `kind`.
+    fn empty_object(&self) -> Map<String, Value> {
         let mut map = Map::new();
         map.insert("apiVersion".to_owned(), Value::String(self.kind.api_version()));
         map.insert("kind".to_owned(), Value::String(self.kind.kind.clone()));
         map
     }
 
-    fn endpoint<'s>(&'s self, api_version: &'s str) -> OwnedEndpoint<'s> {
-        OwnedEndpoint { schema: self.schema, api_version, reset: FieldSet::of_names(self.reset) }
+    fn updater<'s>(&'s self, api_version: &'s str) -> Updater<'s> {
+        Updater { schema: self.schema, api_version, reset: FieldSet::of_names(self.reset) }
     }
 
-    /// Checks a request's body.
-    fn configuration<'v>(&self, applied: &'v Value) -> Result<Cow<'v, Map<String, Value>>, ApplyError> {
+    /// Checks a request's body and returns it with canonical values.
+    fn check_configuration<'v>(&self, applied: &'v Value) -> Result<Cow<'v, Map<String, Value>>, ApplyError> {
         let Value::Object(config) = applied else {
             return Err(ApplyError::BadRequest("error decoding YAML: the body must be an object".to_owned()));
         };
@@ -215,83 +216,84 @@ impl Tracker<'_> {
         if metadata("managedFields").is_some_and(|value| !value.is_null()) {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
-        contents::check(config, self.schema).map_err(|error| {
+        typed::validate(config, self.schema).map_err(|error| {
             let name = |key| metadata(key).and_then(Value::as_str).unwrap_or_default();
             let (namespace, name) = (name("namespace"), name("name"));
-            ApplyError::Typed(format!(
+            ApplyError::Internal(format!(
                 "failed to create typed patch object ({namespace}/{name}; {}): {error}",
                 self.kind
             ))
         })?;
-        Ok(contents::normalised(config, self.schema))
+        Ok(typed::normalised(config, self.schema))
     }
 
-    /// Gives the fields that an update changes to its manager.
+    /// Makes the writer the owner of the fields that an update changes.
     fn track(
         &self,
         before: &Map<String, Value>,
         after: &Map<String, Value>,
         managers: &mut Managers,
-        write: Write<'_>,
+        writer: Writer<'_>,
     ) -> Result<(), String> {
         let api_version = self.kind.api_version();
-        let mut changed = match self.endpoint(&api_version).update(before, after, managers) {
+        let mut changed = match self.updater(&api_version).update(before, after, managers) {
             Ok(fields) => fields,
-            Err(OwnershipRefusal::Unfit(error)) => return Err(error),
-            Err(OwnershipRefusal::Conflicts(_)) => return Err("an update cannot conflict".to_owned()),
+            Err(OwnershipError::Invalid(error)) => return Err(error),
+            Err(OwnershipError::Conflicts(_)) => return Err("an update cannot conflict".to_owned()),
         };
         changed.remove(&NEVER_OWNED_SET);
         if !changed.is_empty() {
-            let identity = ManagerIdentity::new(write.manager, false, &api_version, write.subresource);
+            let identity = ManagerIdentity::new(writer.manager, false, &api_version, writer.subresource);
             managers.change(&identity, &api_version, |entry| {
                 entry.fields.add(changed);
-                entry.time = Some(write.now.to_owned());
+                entry.time = Some(writer.now.to_owned());
             });
         }
         managers.cap();
         Ok(())
     }
 
-    /// Merges a configuration. kubectl also takes over what its client-side apply set and nobody has changed since.
-    fn apply_to(
+    /// Merges a configuration. kubectl also takes over the fields that its client-side apply has set and nobody has
+    /// changed since.
+    fn merge_configuration(
         &self,
         before: &Map<String, Value>,
         config: &Map<String, Value>,
         managers: &mut Managers,
         force: bool,
-        write: Write<'_>,
+        writer: Writer<'_>,
     ) -> Result<Map<String, Value>, ApplyError> {
         let api_version = self.kind.api_version();
-        let endpoint = self.endpoint(&api_version);
-        let applier = ManagerIdentity::new(write.manager, true, &api_version, write.subresource);
-        let known =
-            if write.manager == last_applied::KUBECTL { managers.clone() } else { Managers::default() };
-        let mut outcome = endpoint.apply(before, config, managers, &applier, force);
-        if let Err(OwnershipRefusal::Conflicts(conflicts)) = &mut outcome
-            && write.manager == last_applied::KUBECTL
-            && let Some(ours) = last_applied::still_applied(before, self.schema, &api_version)
+        let updater = self.updater(&api_version);
+        let applier = ManagerIdentity::new(writer.manager, true, &api_version, writer.subresource);
+        let saved =
+            if writer.manager == last_applied::KUBECTL { managers.clone() } else { Managers::default() };
+        let mut outcome = updater.apply(before, config, managers, &applier, force);
+        if let Err(OwnershipError::Conflicts(conflicts)) = &mut outcome
+            && writer.manager == last_applied::KUBECTL
+            && let Some(taken) = last_applied::still_applied(before, self.schema, &api_version)
         {
             for (_, fields) in conflicts.iter_mut() {
-                *fields = fields.difference(&ours);
+                *fields = fields.difference(&taken);
             }
             conflicts.retain(|(_, fields)| !fields.is_empty());
             if conflicts.is_empty() {
-                *managers = known;
-                outcome = endpoint.apply(before, config, managers, &applier, true);
+                *managers = saved;
+                outcome = updater.apply(before, config, managers, &applier, true);
             }
         }
-        let (result, changed) = outcome.map_err(refused)?;
+        let (result, changed) = outcome.map_err(apply_error)?;
         managers.change(&applier, &api_version, |entry| {
             entry.fields.remove(&NEVER_OWNED_SET);
             if changed {
-                entry.time = Some(write.now.to_owned());
+                entry.time = Some(writer.now.to_owned());
             }
         });
         managers.0.retain(|entry| !entry.fields.is_empty());
         Ok(result)
     }
 
-    /// Brings a merged object into the schema's form and writes its managers.
+    /// Prunes a merged object and sets its `managedFields`.
     fn finish(
         &self,
         live: Option<&Object>,
@@ -302,7 +304,7 @@ impl Tracker<'_> {
         decode::prune_and_check(&mut value, self.schema)
             .map_err(|error| ApplyError::BadRequest(error.to_string()))?;
         let mut object = Object::new(value)
-            .map_err(|other| ApplyError::Typed(format!("an apply must give an object, not {other}")))?;
+            .map_err(|other| ApplyError::Internal(format!("an apply must give an object, not {other}")))?;
         if let Some(list) = managers.encode() {
             object.set(&MANAGED_FIELDS, list);
         }
@@ -313,9 +315,8 @@ impl Tracker<'_> {
     }
 }
 
-/// Takes the times of `managedFields` back when they are all that a write would change. Call it last, when defaults and
-/// the server's own fields are in, and do not write an object that then equals the live one.
-pub fn keep_times(live: &Object, new: &mut Object) {
+/// Restores the times of `managedFields` if a write would change nothing else: then there is nothing to write.
+fn keep_times(live: &Object, new: &mut Object) {
     let lists = (
         live.get(&MANAGED_FIELDS).and_then(Value::as_array),
         new.get(&MANAGED_FIELDS).and_then(Value::as_array),
@@ -349,14 +350,14 @@ pub fn keep_times(live: &Object, new: &mut Object) {
     }
 }
 
-fn refused(refusal: OwnershipRefusal) -> ApplyError {
-    match refusal {
-        OwnershipRefusal::Unfit(error) => ApplyError::Typed(error),
-        OwnershipRefusal::Conflicts(mut conflicts) => {
+fn apply_error(error: OwnershipError) -> ApplyError {
+    match error {
+        OwnershipError::Invalid(error) => ApplyError::Internal(error),
+        OwnershipError::Conflicts(mut conflicts) => {
             conflicts.sort_by(|a, b| a.0.cmp(&b.0));
             let each = |(owner, fields): (ManagerIdentity, FieldSet)| {
-                let owner = owner.shown();
-                let field = |path: Vec<Element>| Conflict {
+                let owner = owner.describe();
+                let field = |path: Vec<PathElement>| Conflict {
                     owner: owner.clone(),
                     field: path.iter().map(ToString::to_string).collect(),
                 };
@@ -367,9 +368,9 @@ fn refused(refusal: OwnershipRefusal) -> ApplyError {
     }
 }
 
-/// The managers that a write starts from: those in its own body, if it has some and may set them; else the live
+/// The managers before a write: those in its own body, if it has some and is not to a subresource; else the live
 /// object's.
-fn known_managers(live: Option<&Object>, new: &Object, subresource: &str) -> Managers {
+fn managers_before(live: Option<&Object>, new: &Object, subresource: &str) -> Managers {
     let live_managers =
         || Managers::decode(live.and_then(|live| live.get(&MANAGED_FIELDS))).unwrap_or_default();
     if !subresource.is_empty() {

@@ -1,12 +1,12 @@
 //! Names, labels, annotations: the characters and lengths that Kubernetes allows.
 //!
-//! Each rule returns what is wrong with a value, in Go's words; the list is empty for a valid one.
+//! Each function returns what is wrong with a value, with the messages of Go; the list is empty for a valid value.
 
-/// Characters of a generated name that come from its base; the rest is random.
+/// The maximum number of bytes of a generated name that come from its base.
 pub const GENERATED_BASE_BYTES_MAX: usize = 58;
 /// Random characters at the end of a generated name.
 pub const GENERATED_SUFFIX_CHARS: usize = 5;
-/// The characters that they are taken from: no vowels, and none that looks like another.
+/// The characters of the random suffix: no vowels, and no two that look alike.
 pub const GENERATED_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const LABEL_BYTES_MAX: usize = 63;
@@ -28,7 +28,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
      start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for \
      validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// A key of a ConfigMap: at most 253 bytes, and no path that leads out of a directory.
+/// A key of a ConfigMap: at most 253 bytes, and safe as a file name.
 pub fn config_map_key(value: &str) -> Vec<String> {
     let mut wrong = too_long(value, SUBDOMAIN_BYTES_MAX);
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -65,7 +65,7 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     wrong
 }
 
-/// `name` or `prefix/name`, as label keys and finalizers are.
+/// `name` or `prefix/name`, such as a label key or a finalizer.
 pub fn qualified_name(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match value.split_once('/') {

@@ -1,7 +1,7 @@
 //! An API object as a JSON tree.
 //!
-//! Keys are kept sorted, so that equal objects have equal bytes. Most kinds have nothing before `apiVersion`, `kind`
-//! and `metadata`, so `resourceVersion` can be spliced into stored bytes (see `Object::to_stored`).
+//! Keys are sorted, so equal objects have equal bytes. In most kinds only `apiVersion` and `kind` come before
+//! `metadata`, so `resourceVersion` can be inserted into stored bytes without parsing them (see [`splice_point`]).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Object(Map<String, Value>);
 
-/// The text behind which stored bodies take their `resourceVersion`.
+/// The `resourceVersion` is inserted into a stored body after this text.
 pub const SPLICE_AFTER: &str = "\"metadata\":{";
 
 impl Object {
-    /// Takes a JSON object; any other JSON value is handed back.
+    /// Takes a JSON object. Any other JSON value is returned as the error.
     pub fn new(value: Value) -> Result<Self, Value> {
         match value {
             Value::Object(map) => Ok(Self(map)),
@@ -22,17 +22,17 @@ impl Object {
         }
     }
 
-    /// The tree itself.
+    /// The JSON object.
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
     }
 
-    /// The tree itself, to change.
+    /// The JSON object, mutable.
     pub fn as_map_mut(&mut self) -> &mut Map<String, Value> {
         &mut self.0
     }
 
-    /// The tree as a value.
+    /// The JSON value.
     pub fn into_value(self) -> Value {
         Value::Object(self.0)
     }
@@ -52,7 +52,7 @@ impl Object {
         self.get(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Sets the value at a path, making the maps on the way; other values on the way are replaced.
+    /// Sets the value at a path. Creates the maps on the way, also in place of other values.
     pub fn set(&mut self, path: &[&str], value: Value) {
         let Some((last, parents)) = path.split_last() else { return };
         let mut map = &mut self.0;
@@ -88,7 +88,7 @@ impl Object {
         }
     }
 
-    /// Takes the value at a path out of another object; removes it here when it is absent there.
+    /// Moves the value at a path here from another object; removes it here if it is absent there.
     pub fn take_from(&mut self, other: &mut Self, path: &[&str]) {
         match other.remove(path) {
             Some(value) => self.set(path, value),
@@ -98,7 +98,7 @@ impl Object {
         }
     }
 
-    /// The part at a path, typed. `Ok(None)` when absent or null.
+    /// The value at a path, deserialized. `Ok(None)` when absent or null.
     pub fn decode<T: DeserializeOwned>(&self, path: &[&str]) -> Result<Option<T>, serde_json::Error> {
         match self.get(path) {
             None | Some(Value::Null) => Ok(None),
@@ -141,7 +141,7 @@ impl Object {
         self.strings(&["metadata", "finalizers"])
     }
 
-    /// The strings of a list; other items are passed over.
+    /// The strings of a list; other items are skipped.
     pub fn strings(&self, path: &[&str]) -> impl Iterator<Item = &str> {
         self.get(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
     }
@@ -173,7 +173,7 @@ impl Object {
         Value::Object(copy.0).to_string()
     }
 
-    /// Reads stored JSON back and puts its revision in.
+    /// Reads a stored body and sets its `resourceVersion`.
     pub fn from_stored(body: &[u8], resource_version: u64) -> Result<Self, serde_json::Error> {
         let mut object = Self(serde_json::from_slice(body)?);
         object.set(&["metadata", "resourceVersion"], Value::String(resource_version.to_string()));
@@ -181,7 +181,7 @@ impl Object {
     }
 }
 
-/// Splits stored JSON at the place where `"resourceVersion":"N",` goes. `None` if it is not a stored body.
+/// Splits a stored body where `"resourceVersion":"N",` has to be inserted. `None` if it is not a stored body.
 pub fn splice_point(body: &str) -> Option<(&str, &str)> {
     let first = body.find(SPLICE_AFTER)?;
     // A map that sorts before the metadata may have a key of that name.
@@ -189,7 +189,7 @@ pub fn splice_point(body: &str) -> Option<(&str, &str)> {
     body.split_at_checked(at.checked_add(SPLICE_AFTER.len())?)
 }
 
-/// Where the object's own `metadata` begins.
+/// The position of the object's own `metadata`.
 fn top_level_metadata(body: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
     for (at, byte) in body.bytes().enumerate() {

@@ -11,27 +11,28 @@ use serde_json::{Map, Value};
 pub use json::json_patch;
 pub use strategic::strategic_merge_patch;
 
-/// Operations that a JSON patch may have.
+/// The maximum number of operations of a JSON patch.
 pub const JSON_PATCH_OPERATIONS_MAX: usize = 10_000;
-/// Bytes by which the copy operations of a JSON patch may make a document grow.
+/// The maximum number of bytes of text that all copy operations of a JSON patch together may add to a document.
 pub const JSON_PATCH_COPY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// Bytes of memory that these copies may take.
-pub const JSON_PATCH_COPY_WEIGHT_MAX: usize = 32 * 1024 * 1024;
-/// Items of lists, and parts of values put into a document, that all operations of a JSON patch together may touch.
-pub const JSON_PATCH_WORK_MAX: usize = 20_000_000;
+/// The maximum number of bytes of memory that these copies may take.
+pub const JSON_PATCH_COPY_MEMORY_MAX: usize = 32 * 1024 * 1024;
+/// The maximum number of steps of all operations of a JSON patch together: list items that are moved, and parts of
+/// values that are put into the document.
+pub const JSON_PATCH_STEPS_MAX: usize = 20_000_000;
 
 /// A patched document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patched {
-    /// The document; its shape has yet to be checked (see [`crate::decode::prune_and_check`]).
+    /// The document. The caller has to prune it (see [`crate::decode::prune_and_check`]).
     pub document: Value,
-    /// `duplicate field "…"` for keys that stand twice in the patch.
+    /// A `duplicate field "…"` for each repeated key of the patch.
     pub strict_errors: Vec<String>,
-    /// What the patch itself says is `metadata.resourceVersion`.
+    /// The values that the patch tests or sets as `metadata.resourceVersion`.
     pub revisions: Vec<String>,
 }
 
-/// A patch that cannot be applied.
+/// Why a patch cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// 400: the patch itself cannot be read.
@@ -67,7 +68,7 @@ pub fn merge_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchEr
     Ok(Patched { document, strict_errors, revisions })
 }
 
-/// The revision in an object that is merged into another one.
+/// The `metadata.resourceVersion` of a patch that is merged into an object.
 fn revision(patch: &Value) -> Option<String> {
     patch.get("metadata")?.get("resourceVersion")?.as_str().map(str::to_owned)
 }
@@ -90,7 +91,7 @@ fn merge(target: &mut Value, patch: Value) {
     }
 }
 
-/// A list as a Go server takes it over: its objects lose their nulls, although RFC 7386 would keep them.
+/// A value without the nulls in its objects: a Go server removes them, although RFC 7386 would keep them in a list.
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(without_nulls).collect(),

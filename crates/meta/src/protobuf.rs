@@ -1,8 +1,8 @@
-//! Kubernetes' meta types as protobuf, byte for byte as a Go server writes them: fields in the order of their numbers,
-//! empty texts and zeros included, absent pointers left out. Kinds have no such form here.
+//! The types of `meta.k8s.io` as protobuf, byte for byte as a Go server encodes them: fields in the order of their
+//! numbers, with empty strings and zeros, without absent pointers. Other kinds have no protobuf form here.
 //!
-//! A body is four bytes of magic and a `runtime.Unknown` around the object; an event of a watch is a bare `WatchEvent`
-//! behind its length, with such a body inside.
+//! A body is a magic number of four bytes and a `runtime.Unknown` that contains the object. An event of a watch is its
+//! length and a `WatchEvent` that contains such a body.
 
 mod message;
 mod metadata;
@@ -12,22 +12,22 @@ pub use message::Message;
 pub use metadata::partial_object_metadata;
 pub use read::{WireError, decode, decode_event};
 
-use crate::status::{Details, ListMeta, Status, StatusCause};
+use crate::status::{ListMeta, Status, StatusCause, StatusDetails};
 use bytes::BytesMut;
 
-/// The beginning of a body.
+/// The magic number at the start of a body.
 const MAGIC: &[u8] = b"k8s\0";
-/// The end of a `runtime.Unknown`: no content encoding, no content type.
-const END: &[u8] = b"\x1a\0\x22\0";
+/// The last fields of a `runtime.Unknown`: empty content encoding and content type.
+const UNKNOWN_TRAILER: &[u8] = b"\x1a\0\x22\0";
 
-/// A body: an object of a type, whose fields `write` writes.
+/// Writes a body. `write` writes the fields of the object.
 pub fn body(out: &mut Message, api_version: &str, kind: &str, write: impl FnOnce(&mut Message)) {
-    begin(out, api_version, kind);
+    body_start(out, api_version, kind);
     out.nested(2, write);
-    out.raw(END);
+    out.raw(UNKNOWN_TRAILER);
 }
 
-fn begin(out: &mut Message, api_version: &str, kind: &str) {
+fn body_start(out: &mut Message, api_version: &str, kind: &str) {
     out.raw(MAGIC);
     out.nested(1, |types| {
         types.text(1, api_version);
@@ -35,27 +35,27 @@ fn begin(out: &mut Message, api_version: &str, kind: &str) {
     });
 }
 
-/// The number of a list's field that its items stand in: versions differ in it.
+/// The field number of `items` in a `PartialObjectMetadataList`, which depends on the version.
 pub fn items_field(api_version: &str) -> u32 {
     if api_version == "meta.k8s.io/v1beta1" { 1 } else { 2 }
 }
 
-/// The body of a `PartialObjectMetadataList` around its items of so many bytes: what is before them, and what behind.
+/// The parts of a `PartialObjectMetadataList` body before and after its encoded items, which have `items_bytes` bytes.
 pub fn around_items(api_version: &str, meta: &ListMeta, items_bytes: usize) -> (Message, Message) {
     let (mut before, mut after) = (Message::default(), Message::default());
     let (first, meta_field) = if items_field(api_version) == 1 { (&mut after, 2) } else { (&mut before, 1) };
     first.nested(meta_field, |out| list_meta(out, meta));
     let length = items_bytes.saturating_add(before.len()).saturating_add(after.len());
     let mut head = Message::default();
-    begin(&mut head, api_version, "PartialObjectMetadataList");
+    body_start(&mut head, api_version, "PartialObjectMetadataList");
     head.key(2, 2);
     head.varint(u64::try_from(length).unwrap_or(u64::MAX));
     head.raw(before.as_slice());
-    after.raw(END);
+    after.raw(UNKNOWN_TRAILER);
     (head, after)
 }
 
-/// The body of a Status.
+/// Writes the body of a Status.
 pub fn status(out: &mut Message, status: &Status) {
     body(out, &status.api_version, &status.kind, |out| {
         out.nested(1, |out| list_meta(out, &status.metadata));
@@ -69,7 +69,7 @@ pub fn status(out: &mut Message, status: &Status) {
     });
 }
 
-/// An event of a watch behind its length. `write` writes the object's body.
+/// An event of a watch, preceded by its length. `write` writes the object's body.
 pub fn event_frame(op: &str, write: impl FnOnce(&mut Message)) -> BytesMut {
     let mut out = Message::default();
     out.raw(&[0; size_of::<u32>()]);
@@ -92,7 +92,7 @@ fn list_meta(out: &mut Message, meta: &ListMeta) {
     }
 }
 
-fn details(out: &mut Message, details: &Details) {
+fn details(out: &mut Message, details: &StatusDetails) {
     out.text(1, &details.name);
     out.text(2, &details.group);
     out.text(3, &details.kind);

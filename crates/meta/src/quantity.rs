@@ -1,4 +1,4 @@
-//! Exact resource quantities: `500m`, `0.5`, `1e3`, `1Ki` are compared and added by value.
+//! Exact resource quantities such as `500m`, `0.5`, `1e3` and `1Ki`. They are compared and added by value.
 
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -32,18 +32,18 @@ pub enum Format {
 pub type ResourceList = BTreeMap<String, Quantity>;
 
 impl Quantity {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
     /// The largest amount there is.
     pub const MAX: Self = Self { nanos: NANOS_MAX, format: Format::DecimalSi };
 
-    /// From units of 10⁻⁹.
+    /// An amount of units of 10⁻⁹.
     pub fn from_nanos(nanos: i128, format: Format) -> Self {
         Self { nanos, format }
     }
 
-    /// In units of 10⁻⁹.
+    /// The amount in units of 10⁻⁹.
     pub fn nanos(self) -> i128 {
         self.nanos
     }
@@ -71,7 +71,7 @@ impl Ord for Quantity {
     }
 }
 
-/// Largest amount, in units of 10⁻⁹: that of a signed 64-bit count of whole units.
+/// The largest amount in units of 10⁻⁹: `i64::MAX` whole units.
 const NANOS_MAX: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_THOUSANDTH: i128 = NANOS_PER_UNIT / 1000;
@@ -82,10 +82,10 @@ const DECIMAL_SUFFIXES: [(&str, i32); 10] =
 const BINARY_SUFFIXES: [(&str, u32); 6] =
     [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// A text that is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It is not a number with an optional suffix.
+    /// The text is not a number with an optional suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Malformed,
     /// Its digits do not form a number.
@@ -100,28 +100,28 @@ pub enum QuantityError {
 }
 
 impl Quantity {
-    /// From whole units.
+    /// An amount of whole units.
     pub fn from_units(units: i64) -> Self {
         Self { nanos: i128::from(units).saturating_mul(NANOS_PER_UNIT), format: Format::DecimalSi }
     }
 
-    /// From the decimal text of a count of units of 10⁻⁹, as [`Self::nanos_text`] gives it.
+    /// Parses a decimal number of units of 10⁻⁹, as [`Self::nanos_text`] writes it.
     pub fn from_nanos_text(text: &str, format: Format) -> Result<Self, QuantityError> {
         let nanos: i128 = text.parse().map_err(|_error| QuantityError::Number)?;
         in_range(nanos).map(|nanos| Self { nanos, format }).ok_or(QuantityError::OutOfRange)
     }
 
-    /// Its count of units of 10⁻⁹ as decimal text, exact in any database.
+    /// The amount in units of 10⁻⁹ as decimal text, which is exact in any database.
     pub fn nanos_text(self) -> String {
         self.nanos.to_string()
     }
 
-    /// Whether it is below nothing.
+    /// Whether it is less than zero.
     pub fn is_negative(self) -> bool {
         self.nanos < 0
     }
 
-    /// Whether it is nothing.
+    /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self.nanos == 0
     }
@@ -131,7 +131,7 @@ impl Quantity {
         self.nanos % NANOS_PER_UNIT == 0
     }
 
-    /// The least whole number of thousandths that is not less: what Kubernetes keeps of an amount of a resource.
+    /// The amount rounded up to thousandths, as Kubernetes rounds amounts of resources (`MilliValue`).
     #[must_use]
     pub fn in_thousandths(self) -> Self {
         let beyond = self.nanos.rem_euclid(NANOS_PER_THOUSANDTH);
@@ -139,7 +139,7 @@ impl Quantity {
         Self { nanos: self.nanos.saturating_add(missing), format: self.format }
     }
 
-    /// The sum, unless it is out of range. It has this quantity's suffix family, or the other's when this one is nothing.
+    /// The sum, unless it is out of range. It has this quantity's suffix family, or the other's if this one is zero.
     pub fn checked_add(self, other: Self) -> Option<Self> {
         let nanos = in_range(self.nanos.checked_add(other.nanos)?)?;
         Some(Self { nanos, format: if self.is_zero() { other.format } else { self.format } })
@@ -152,7 +152,7 @@ impl Quantity {
     }
 }
 
-/// A number of bytes, one at least, as flags have it: `256Mi`.
+/// Parses a number of bytes of at least 1, such as the `256Mi` of a flag.
 pub fn byte_count(text: &str) -> Result<u64, String> {
     let quantity = text.parse::<Quantity>().ok().filter(|quantity| quantity.is_integer());
     let bytes = quantity.and_then(|quantity| u64::try_from(quantity.nanos / NANOS_PER_UNIT).ok());
@@ -196,7 +196,7 @@ fn split_where(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at_checked(at).unwrap_or((text, ""))
 }
 
-/// The factor of a suffix, as a power of two and a power of ten, and its family.
+/// The meaning of a suffix: a factor that is a power of two, an exponent of ten, and the suffix family.
 fn suffix_meaning(suffix: &str) -> Result<(u64, i64, Format), QuantityError> {
     if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(text, _)| *text == suffix) {
         return Ok((1, i64::from(*exponent), Format::DecimalSi));

@@ -1,28 +1,28 @@
 //! Structural schemas.
 //!
-//! One schema a kind is the source of everything that depends on its shape: decoding and pruning, strict
-//! field validation, defaults, OpenAPI v2 and v3, strategic merge patch, and server-side apply.
+//! Each kind has one schema. Decoding and pruning, strict field validation, defaults, OpenAPI v2 and v3, strategic
+//! merge patch, and server-side apply all use it.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 mod metadata;
 
-/// The shape of one value.
+/// The schema of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// What it is for, with its unit: shown by `kubectl explain`.
+    /// What the value means, with its unit. `kubectl explain` shows it.
     pub description: &'static str,
     /// Its type.
     pub ty: Type,
-    /// Value put in where the field is absent or null.
+    /// The value of the field where it is absent or null.
     pub default: Option<Value>,
 }
 
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
-    /// A struct: declared fields only, each owned on its own.
+    /// A struct. It has declared fields only, and each field has its own owners.
     Struct {
         /// Fields by JSON name.
         fields: BTreeMap<&'static str, Field>,
@@ -32,25 +32,25 @@ pub enum Type {
         /// Owned as one value by server-side apply (`x-kubernetes-map-type: atomic`).
         atomic: bool,
     },
-    /// A map with free keys.
+    /// A map with any keys.
     Map {
-        /// Shape of the values.
+        /// The schema of the values.
         values: Box<Schema>,
         /// Owned as one value by server-side apply.
         atomic: bool,
     },
     /// A list.
     List {
-        /// Shape of the items.
+        /// The schema of the items.
         items: Box<Schema>,
-        /// How lists are merged.
+        /// How the list is merged.
         list: ListType,
     },
     /// A string.
     String(StringFormat),
-    /// A signed 64-bit integer (`int32` when narrow).
+    /// A signed integer.
     Integer {
-        /// Limited to 32 bits.
+        /// Whether it is an `int32`; else it is an `int64`.
         narrow: bool,
     },
     /// A boolean.
@@ -61,7 +61,7 @@ pub enum Type {
     Any,
 }
 
-/// What a string holds.
+/// The format of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StringFormat {
     /// Free text.
@@ -72,36 +72,36 @@ pub enum StringFormat {
     MicroTime,
     /// Base64 bytes.
     Bytes,
-    /// One of a fixed set. Documented in OpenAPI, and enforced by [`crate::decode::check_words`] outside the status.
+    /// One of these values. [`crate::decode::check_enums`] enforces it outside the status.
     Enum(&'static [&'static str]),
 }
 
 /// How a list is merged by strategic merge patch and server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListType {
-    /// One value.
+    /// The list is one value (`x-kubernetes-list-type: atomic`).
     Atomic,
-    /// Unique scalars.
+    /// A set of scalars (`set`).
     Set,
-    /// Objects told apart by these keys.
+    /// Objects that are identified by these keys (`map`).
     Map(&'static [&'static str]),
 }
 
 /// A field of a struct.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Its shape.
+    /// The schema of its value.
     pub schema: Schema,
     /// Listed in OpenAPI's `required`.
     pub required: bool,
     /// Written even when empty, as Go does for a field without `omitempty`.
     pub always: bool,
-    /// Null in answers where it means something else than empty.
+    /// Responses may contain null, which then differs in meaning from an empty value.
     pub nullable: bool,
 }
 
 impl Field {
-    /// The same, which may be null in an answer.
+    /// The same field, but nullable.
     #[must_use]
     pub fn or_null(self) -> Self {
         Self { nullable: true, ..self }
@@ -114,7 +114,7 @@ impl Schema {
         Self { description, ty, default: None }
     }
 
-    /// Free text.
+    /// A string of any text.
     pub fn string(description: &'static str) -> Self {
         Self::new(description, Type::String(StringFormat::Plain))
     }
@@ -161,24 +161,24 @@ impl Schema {
         )
     }
 
-    /// The same with a default.
+    /// The same schema with a default.
     #[must_use]
     pub fn with_default(mut self, value: Value) -> Self {
         self.default = Some(value);
         self
     }
 
-    /// An optional field of this shape.
+    /// An optional field of this schema.
     pub fn optional(self) -> Field {
         Field { schema: self, required: false, always: false, nullable: false }
     }
 
-    /// A field of this shape that OpenAPI lists as required.
+    /// A field of this schema that OpenAPI lists as required.
     pub fn required(self) -> Field {
         Field { schema: self, required: true, always: false, nullable: false }
     }
 
-    /// A field of this shape that is written even when empty.
+    /// A field of this schema that is written even when empty.
     pub fn always(self) -> Field {
         Field { schema: self, required: false, always: true, nullable: false }
     }
@@ -198,7 +198,7 @@ impl Schema {
         Self::new(description, Type::String(StringFormat::Enum(values)))
     }
 
-    /// Any JSON.
+    /// Any JSON value.
     pub fn any(description: &'static str) -> Self {
         Self::new(description, Type::Any)
     }
@@ -217,7 +217,7 @@ impl Schema {
         Field { schema: self, required: true, always: true, nullable: false }
     }
 
-    /// The shape of a struct's field or a map's value.
+    /// The schema of a struct's field or a map's value.
     pub fn field(&self, name: &str) -> Option<&Self> {
         match &self.ty {
             Type::Struct { fields, .. } => fields.get(name).map(|field| &field.schema),
@@ -226,7 +226,7 @@ impl Schema {
         }
     }
 
-    /// The shape of a list's items.
+    /// The schema of a list's items.
     pub fn items(&self) -> Option<&Self> {
         match &self.ty {
             Type::List { items, .. } => Some(items),

@@ -6,12 +6,12 @@ mod label;
 pub use field::FieldSelector;
 pub use label::LabelSelector;
 
-/// Terms that a selector may have.
+/// The maximum number of requirements of a selector.
 pub const REQUIREMENTS_MAX: usize = 100;
-/// Values that a term may have.
+/// The maximum number of values of a requirement.
 pub const VALUES_MAX: usize = 256;
 
-/// A text that is no selector. The message is Go's.
+/// Why a text is not a selector. The message is Go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);
@@ -22,7 +22,7 @@ impl SelectorError {
     }
 }
 
-/// What a requirement asks of a key's value.
+/// How a requirement compares a key's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `key = value`
@@ -45,14 +45,14 @@ pub enum Operator {
     LessThan,
 }
 
-/// One term of a selector.
+/// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// Label key or field path.
     pub key: String,
-    /// What is asked.
+    /// How the value is compared.
     pub operator: Operator,
-    /// The values that it is asked against; sorted, each once.
+    /// The values that it is compared with, sorted and without duplicates.
     pub values: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub struct ReviewRequirement {
 }
 
 impl Requirement {
-    /// Whether a key's value, if it is there, fulfils this term.
+    /// Whether a key's value, or its absence, meets this requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = |text: &str| self.values.binary_search_by(|value| value.as_str().cmp(text)).is_ok();
         match self.operator {

@@ -4,7 +4,7 @@ use crate::field::{FIELD_ERRORS_MAX, FieldErrors};
 use crate::gvk::{GroupResource, GroupVersionKind};
 use serde::{Deserialize, Serialize};
 
-/// A failure (or a bare success) as clients parse it.
+/// `metav1.Status`: the response for a failure, or for a success without an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 #[serde(rename_all = "camelCase")]
@@ -13,7 +13,7 @@ pub struct Status {
     pub kind: String,
     /// Always `v1`.
     pub api_version: String,
-    /// List metadata; carries `continue` in an expired-token answer.
+    /// List metadata. Has `continue` if the continue token of the request has expired.
     #[serde(default)]
     pub metadata: ListMeta,
     /// `Success` or `Failure`.
@@ -24,11 +24,11 @@ pub struct Status {
     /// Machine-readable reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The object that it is about, and the causes.
+    /// The object concerned, and the causes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<Details>,
+    pub details: Option<StatusDetails>,
     /// HTTP status code.
-    #[serde(default, skip_serializing_if = "is_no_code")]
+    #[serde(default, skip_serializing_if = "is_zero_code")]
     pub code: u16,
 }
 
@@ -36,7 +36,7 @@ pub struct Status {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMeta {
-    /// Revision of the snapshot.
+    /// `resourceVersion` of the list.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
     /// Token of the next page.
@@ -50,7 +50,7 @@ pub struct ListMeta {
 /// `metav1.StatusDetails`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Details {
+pub struct StatusDetails {
     /// Object name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -63,7 +63,7 @@ pub struct Details {
     /// Object uid.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// One entry a field or condition.
+    /// One entry per field or condition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<StatusCause>,
     /// Seconds until a retry makes sense; also sent as the `Retry-After` header.
@@ -72,7 +72,7 @@ pub struct Details {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_no_code(code: &u16) -> bool {
+fn is_zero_code(code: &u16) -> bool {
     *code == 0
 }
 
@@ -110,12 +110,12 @@ impl Status {
         }
     }
 
-    /// A plain success, as the answer to a delete.
-    pub fn success(details: Details) -> Self {
+    /// A success, such as the response to a delete.
+    pub fn success(details: StatusDetails) -> Self {
         Self { status: "Success".to_owned(), details: Some(details), ..Self::failure(0, "", "") }
     }
 
-    /// Adds what the failure is about.
+    /// Adds the object concerned.
     #[must_use]
     pub fn about(mut self, resource: &GroupResource, name: &str) -> Self {
         let details = self.details.get_or_insert_default();
@@ -132,7 +132,7 @@ impl Status {
         self
     }
 
-    /// Asks the client to come back.
+    /// Asks the client to retry after some seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.details.get_or_insert_default().retry_after_seconds = seconds;
@@ -164,10 +164,10 @@ impl Status {
         Self::failure(404, "NotFound", format!("{resource} \"{name}\" not found")).about(resource, name)
     }
 
-    /// 404 for a path below a served group and version.
+    /// 404 for an unknown path below a served group and version.
     pub fn no_such_path() -> Self {
         let mut status = Self::failure(404, "NotFound", "the server could not find the requested resource");
-        status.details = Some(Details::default());
+        status.details = Some(StatusDetails::default());
         status
     }
 
@@ -178,18 +178,18 @@ impl Status {
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         );
-        status.details = Some(Details::default());
+        status.details = Some(StatusDetails::default());
         status
     }
 
-    /// 405 for a watch of what can only be listed.
+    /// 405 for a watch of a resource that can only be listed.
     pub fn watch_not_supported(resource: &GroupResource) -> Self {
         let message = format!("watch is not supported on resources of kind {:?}", resource.to_string());
         let mut status = Self::failure(405, "MethodNotAllowed", message);
-        status.details = Some(Details {
+        status.details = Some(StatusDetails {
             group: resource.group.clone(),
             kind: resource.resource.clone(),
-            ..Details::default()
+            ..StatusDetails::default()
         });
         status
     }
@@ -206,7 +206,7 @@ impl Status {
             .about(resource, name)
     }
 
-    /// 409 for a version, precondition or claim that does not hold.
+    /// 409 for a stale `resourceVersion`, a failed precondition, or a claim of another object.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         Self::failure(409, "Conflict", message).about(resource, name)
@@ -231,7 +231,7 @@ impl Status {
         Self::failure(415, "UnsupportedMediaType", message)
     }
 
-    /// 422 with one cause a field, for the first of them.
+    /// 422 with one cause per field error, for the first [`FIELD_ERRORS_MAX`] of them.
     pub fn invalid(kind: &GroupVersionKind, name: &str, errors: &FieldErrors) -> Self {
         let more = (errors.len() > FIELD_ERRORS_MAX).then(|| "and more".to_owned());
         let errors = errors.get(..FIELD_ERRORS_MAX).unwrap_or(errors);
@@ -260,7 +260,7 @@ impl Status {
             .retry_after(seconds)
     }
 
-    /// 500; the text must hold nothing that a client may not see.
+    /// 500. The client sees the text, so it must not contain internal details.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::failure(500, "InternalError", format!("Internal error occurred: {}", message.into()))
     }
@@ -275,7 +275,7 @@ impl Status {
         Self::failure(504, "Timeout", format!("Timeout: {}", message.into())).retry_after(retry_after_seconds)
     }
 
-    /// 504 for a revision that this server has not seen.
+    /// 504 for a `resourceVersion` that this server has not seen yet.
     pub fn too_large_resource_version(asked: u64, current: u64) -> Self {
         Self::timeout(format!("Too large resource version: {asked}, current: {current}"), 1).with_causes(
             vec![StatusCause {

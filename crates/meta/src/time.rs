@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use std::fmt;
 
-/// A text that is no RFC 3339 time.
+/// The error for a text that is not an RFC 3339 time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse")]
 pub struct TimeError {
@@ -14,12 +14,13 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Seconds of a day.
 pub const DAY_SECONDS: i64 = 86_400;
 
-/// `2026-01-02T03:04:05Z` from Unix seconds. A time outside the calendar is moved to its nearer end.
+/// Formats Unix seconds as `2026-01-02T03:04:05Z`. A time that the calendar does not have is clamped to its nearest
+/// one.
 pub fn rfc3339(unix_seconds: i64) -> String {
     format!("{:.0}", clamped(unix_seconds, 0))
 }
 
-/// `2026-01-02T03:04:05.000006Z` from Unix microseconds.
+/// Formats Unix microseconds as `2026-01-02T03:04:05.000006Z`.
 pub fn rfc3339_micro(unix_micros: i64) -> String {
     let nanos = unix_micros.rem_euclid(MICROS_PER_SECOND).saturating_mul(1000);
     format!("{:.6}", clamped(unix_micros.div_euclid(MICROS_PER_SECOND), nanos))
@@ -40,7 +41,7 @@ pub fn parse_micro(text: &str) -> Result<i64, TimeError> {
         return Err(error());
     }
     let micros = text.parse::<Timestamp>().map(Timestamp::as_microsecond).map_err(|_error| error())?;
-    // An offset can lead out of the years that can be written.
+    // With its offset applied, a time can be outside the years 0 to 9999.
     if YEARS.contains(&micros.div_euclid(MICROS_PER_SECOND)) { Ok(micros) } else { Err(error()) }
 }
 
@@ -50,7 +51,7 @@ fn clamped(unix_seconds: i64, nanos: i64) -> Timestamp {
     Timestamp::new(unix_seconds, nanos).unwrap_or(end)
 }
 
-/// jiff takes more forms than Go does: `date T time (Z | offset)` and nothing else may pass.
+/// Whether the text has the form `date T time (Z | offset)`. jiff accepts more forms than Go does.
 fn is_rfc3339(text: &[u8]) -> bool {
     let Some((head, tail)) = text.split_at_checked(b"2006-01-02T15:04:05".len()) else { return false };
     let shape_fits = head.iter().zip(b"0000-00-00T00:00:00").all(|(byte, form)| match form {
@@ -80,7 +81,7 @@ pub fn age(seconds: i64) -> String {
     Age(seconds).to_string()
 }
 
-/// The age of an RFC 3339 time; `<unknown>` when it is empty or no time.
+/// The age of an RFC 3339 time; `<unknown>` if the text is not a time.
 pub fn age_since(time: &str, now_unix_seconds: i64) -> String {
     parse(time)
         .map_or_else(|_error| "<unknown>".to_owned(), |then| age(now_unix_seconds.saturating_sub(then)))

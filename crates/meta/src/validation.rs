@@ -1,4 +1,4 @@
-//! Generic validation of `metadata`, on create and on update, in Go's words.
+//! Generic validation of `metadata`, on create and on update, with the messages of Go.
 
 use crate::field::{FIELD_ERRORS_MAX, FieldError, FieldErrors, Path, is_printable};
 use crate::gvk::GroupVersionKind;
@@ -7,7 +7,7 @@ use crate::object::Object;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// The rule for a kind's names.
+/// The validation rule for names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// A DNS label, at most 63 bytes.
@@ -16,15 +16,15 @@ pub enum NameRule {
     Subdomain,
 }
 
-/// Bytes of all annotations of an object together.
+/// The maximum number of bytes of all annotations of an object together.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-/// Owners of an object.
+/// The maximum number of owner references of an object.
 pub const OWNERS_MAX: usize = 1_000;
-/// Finalizers of an object.
+/// The maximum number of finalizers of an object.
 pub const FINALIZERS_MAX: usize = 1_000;
-/// Bytes of a field manager's name.
+/// The maximum number of bytes of a field manager's name.
 pub const FIELD_MANAGER_BYTES_MAX: usize = 128;
-/// Bytes of a subresource's name in `managedFields`.
+/// The maximum number of bytes of a subresource's name in `managedFields`.
 const SUBRESOURCE_BYTES_MAX: usize = 256;
 const ORPHAN: &str = "orphan";
 const FOREGROUND_DELETION: &str = "foregroundDeletion";
@@ -37,14 +37,14 @@ const DUPLICATE_OWNERS: &str = ".metadata.ownerReferences contains duplicate ent
 impl NameRule {
     /// What is wrong with a name.
     pub fn check(self, value: &str) -> Vec<String> {
-        // A name that these allow is also a valid segment of a path.
+        // Such a name is always a valid path segment.
         match self {
             Self::Label => name::dns1123_label(value),
             Self::Subdomain => name::dns1123_subdomain(value),
         }
     }
 
-    /// What is wrong with the beginning of a name; it may end with a dash.
+    /// What is wrong with a `generateName`. It may end with a dash.
     pub fn check_prefix(self, value: &str) -> Vec<String> {
         let kept = value.strip_suffix('-').filter(|kept| !kept.is_empty()).map(|kept| {
             let mut characters = kept.chars();
@@ -135,7 +135,7 @@ pub fn object_meta_update(new: &Object, old: &Object) -> FieldErrors {
     errors
 }
 
-/// Drops repeated `ownerReferences`; gives the warning to send when there were any.
+/// Removes duplicate `ownerReferences`. Returns the warning to send if there were any.
 pub fn dedup_owner_references(object: &mut Object) -> Option<String> {
     let Some(Value::Array(owners)) = object.get(&["metadata", "ownerReferences"]) else { return None };
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
@@ -189,7 +189,7 @@ fn manager_name(manager: &str, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether there are more errors than are shown.
+/// Whether there are more errors than a Status shows.
 fn is_full(errors: &FieldErrors) -> bool {
     errors.len() > FIELD_ERRORS_MAX
 }

@@ -2,11 +2,11 @@ use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The kind of a scope. The program gives the numbers.
+/// The kind of a scope, as a number that the program chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeKind(pub i16);
 
-/// A scope: something counts against its limits.
+/// A scope: a budget with limits, which charges count against.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Scope {
     /// Its kind.
@@ -28,98 +28,103 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Amounts by domain and key. A domain without keys is named all the same.
+/// Amounts by domain and key. A domain without keys may be listed, too.
 pub type Amounts = BTreeMap<String, ResourceList>;
 
 /// Keys by domain.
 pub type Keys = BTreeMap<String, Vec<String>>;
 
-/// What one object means to the ledger. Made by a pure function of the object alone.
+/// What one object means to the quota ledger. It is computed from the object alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// The tenant that owns the object; empty for nobody's. An object and the scope it pays agree in it.
+    /// The tenant that owns the object; empty if none does. An object and the scope that it pays have the same tenant.
     pub tenant: String,
-    /// It is being deleted: as a scope it accepts nothing new, and it cannot grow.
+    /// Whether the object is being deleted: it cannot grow, and its scope accepts nothing new.
     pub deleting: bool,
-    /// An operator has locked it: as a scope it accepts nothing new.
+    /// Whether an operator has locked the object: its scope accepts nothing new.
     pub locked: bool,
-    /// The scope that it pays; `None` if it costs nobody anything.
+    /// The scope that the object is charged to; `None` if it is not charged.
     pub pays: Option<Scope>,
-    /// The amounts that count in that scope. Where a cluster may still have granted more, this is the high-water
-    /// mark.
+    /// The amounts that are charged to that scope. They are the high-water mark where a cluster may still enforce a
+    /// larger quota.
     pub costs: Amounts,
-    /// The keys that the object names, by domain: a mandatory domain of the scope demands each of its limited keys here.
+    /// The keys that the object sets an amount for, by domain. In a mandatory domain of the scope it must set all
+    /// limited keys.
     pub carries: Keys,
-    /// The limits that the object gives to a scope: usually the one that it stands for itself.
+    /// The limits that the object grants to a scope, usually to the scope that it represents.
     pub grants: Option<Grants>,
-    /// The places that the object has for itself alone.
+    /// The places that the object claims for itself alone.
     pub claims: Vec<Claim>,
 }
 
-/// Limits of a scope, as one object gives them.
+/// The limits that one object grants to a scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grants {
     /// The scope.
     pub scope: Scope,
-    /// By domain. A domain that is not named here is not one of the scope's; several objects may name different
-    /// domains.
+    /// The limits by domain. The domains of a scope are those that some object lists here; several objects may list
+    /// different domains.
     pub domains: BTreeMap<String, Limits>,
 }
 
 impl Grants {
-    /// Whether the second gives a scope more than the first.
-    pub fn more(before: Option<&Self>, after: Option<&Self>) -> bool {
+    /// Whether `after` grants a scope more than `before`.
+    pub fn is_raised(before: Option<&Self>, after: Option<&Self>) -> bool {
         let is_other = |after: &Self| before.is_none_or(|before| before.scope != after.scope);
-        after.is_some_and(is_other) || Self::raised(before, after).next().is_some()
+        after.is_some_and(is_other) || Self::raised_domains(before, after).next().is_some()
     }
 
-    /// The domains in which the second gives more than the first: a domain more, a limit that is higher or gone. A domain
-    /// that is given up takes its limits along, and is less.
-    pub fn raised<'a>(before: Option<&'a Self>, after: Option<&'a Self>) -> impl Iterator<Item = &'a str> {
+    /// The domains in which `after` grants more than `before`: a new domain, or a limit that is higher or removed.
+    /// Removing a whole domain is not more.
+    pub fn raised_domains<'a>(
+        before: Option<&'a Self>,
+        after: Option<&'a Self>,
+    ) -> impl Iterator<Item = &'a str> {
         let before = before.filter(|before| after.is_some_and(|after| before.scope == after.scope));
-        let higher = |was: &Limits, is: &Limits| {
+        let is_higher = |was: &Limits, is: &Limits| {
             was.hard.iter().any(|(key, limit)| is.hard.get(key).is_none_or(|hard| hard > limit))
         };
-        let all = after.into_iter().flat_map(|after| &after.domains);
-        all.filter(move |(domain, is)| {
-            before.and_then(|before| before.domains.get(*domain)).is_none_or(|was| higher(was, is))
-        })
-        .map(|(domain, _)| domain.as_str())
+        let domains = after.into_iter().flat_map(|after| &after.domains);
+        domains
+            .filter(move |(domain, is)| {
+                before.and_then(|before| before.domains.get(*domain)).is_none_or(|was| is_higher(was, is))
+            })
+            .map(|(domain, _)| domain.as_str())
     }
 }
 
 /// The limits of a scope in one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Amounts by key; a key that is not named is unlimited.
+    /// Amounts by key. A key that is not listed is unlimited.
     pub hard: ResourceList,
-    /// Whether an object that pays the scope in this domain must carry each limited key.
+    /// Whether an object that is charged to the scope in this domain must carry each limited key.
     pub mandatory: bool,
-    /// What becomes of a limit below what is allocated already.
+    /// Whether a limit may be below what is allocated already.
     pub undercut: Undercut,
 }
 
-/// What becomes of a limit below what is allocated already. If it is accepted, growth is refused until less is
-/// allocated, and the excess also counts in the scope that is paid.
+/// Whether a limit may be below what is allocated already. If it is accepted, growth is refused until less is
+/// allocated, and the excess also counts in the scope above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Undercut {
-    /// It is refused.
+    /// Such a limit is refused.
     #[default]
     Refused,
-    /// It is accepted where there was no limit: what exists came to be without one.
+    /// It is accepted only where there was no limit before.
     WhereUnlimited,
-    /// It is accepted: it follows from something that is not decided here.
-    Taken,
+    /// It is accepted: the limit follows from facts, such as the capacity of nodes.
+    Accepted,
 }
 
 impl Limits {
-    /// Limits that stay at or above what is allocated.
+    /// Limits that may not be below what is allocated.
     pub fn new(hard: ResourceList, mandatory: bool) -> Self {
         Self { hard, mandatory, undercut: Undercut::Refused }
     }
 }
 
-/// A place in a domain that two objects never share, such as a namespace of a cluster.
+/// The exclusive right to a place in a domain, such as a namespace of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
     /// The domain.
@@ -129,8 +134,9 @@ pub struct Claim {
 }
 
 impl Account {
-    /// Whether both sides of a write are the same but for flags and owner: then nothing in the ledger changes.
-    pub fn weighs_as(&self, other: &Self) -> bool {
+    /// Whether the accounts before and after a write differ at most in tenant and flags: then no amount in the ledger
+    /// changes.
+    pub fn has_same_charges_as(&self, other: &Self) -> bool {
         self.pays == other.pays
             && self.costs == other.costs
             && self.carries == other.carries
@@ -138,10 +144,10 @@ impl Account {
             && self.claims == other.claims
     }
 
-    /// Whether more is charged, or more is granted, than before; a new scope, domain, or charge is more.
+    /// Whether more is charged or granted than before. A new scope or domain is more, too.
     pub fn outgrows(&self, before: Option<&Self>) -> bool {
         let Some(before) = before else { return self.pays.is_some() || self.grants.is_some() };
-        if self.weighs_as(before) {
+        if self.has_same_charges_as(before) {
             return false;
         }
         let costs_more = self.costs.iter().any(|(domain, list)| {
@@ -149,15 +155,16 @@ impl Account {
             list.iter()
                 .any(|(key, is)| had.and_then(|had| had.get(key)).map_or(!is.is_zero(), |was| is > was))
         });
-        let uses = |account: &Self, domain: &String| {
+        let is_used = |account: &Self, domain: &String| {
             account.costs.contains_key(domain) || account.carries.contains_key(domain)
         };
-        let new_domain = self.costs.keys().chain(self.carries.keys()).any(|domain| !uses(before, domain));
-        self.pays.is_some() && (self.pays != before.pays || costs_more || new_domain)
-            || Grants::more(before.grants.as_ref(), self.grants.as_ref())
+        let has_new_domain =
+            self.costs.keys().chain(self.carries.keys()).any(|domain| !is_used(before, domain));
+        self.pays.is_some() && (self.pays != before.pays || costs_more || has_new_domain)
+            || Grants::is_raised(before.grants.as_ref(), self.grants.as_ref())
     }
 
-    /// Whether the ledger has to know of the object at all.
+    /// Whether the object has any effect on the ledger.
     pub fn is_charged(&self) -> bool {
         self.pays.is_some() || self.grants.is_some() || !self.claims.is_empty()
     }

@@ -1,11 +1,11 @@
-/// Why an amount counts although no object stands for it any more.
+/// Why an amount is held: it counts although its object is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HoldState {
-    /// An operator has given its object up.
+    /// An operator has abandoned its object.
     Abandoned,
-    /// The audit has found it without an object.
+    /// The audit has found something in a cluster that no object is charged for.
     Orphaned,
-    /// Its object was adopted and given back, and is still in use.
+    /// Its object had adopted a namespace and has released it, and the namespace is still in use.
     Released,
 }
 
@@ -13,7 +13,7 @@ impl HoldState {
     /// All states.
     pub const ALL: [Self; 3] = [Self::Abandoned, Self::Orphaned, Self::Released];
 
-    /// Its name, as it is stored and shown.
+    /// The name that is stored and shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Abandoned => "abandoned",
@@ -28,11 +28,11 @@ impl HoldState {
     }
 }
 
-/// What becomes of the charge that is left when an object goes.
+/// The hold that an object's remaining charge becomes when the object is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldChange {
-    /// Why it goes on counting.
+    /// Why the charge still counts.
     pub state: HoldState,
-    /// The reason in words, for a person.
+    /// The reason, for people.
     pub reason: String,
 }

@@ -1,12 +1,12 @@
 //! What an object means to the quota ledger, and why the ledger refuses a write. Pure.
 //!
-//! A *scope* holds limits by domain and key. Every object *pays* at most one scope, one level up; what it *costs* there
-//! counts against the scope's limits, and what it *grants* are the limits of a scope itself. The ledger is changed by
-//! the difference of two accounts of an object, before and after a write.
+//! A *scope* is a budget: it has limits by domain and key. An object *pays* at most one scope, one level above. What it
+//! *costs* counts against the limits of that scope. What it *grants* are the limits of another scope, usually its own.
+//! A write changes the ledger by the difference between the object's accounts before and after it.
 
 /// What an object means to the ledger.
 pub mod account;
-/// Amounts that count without an object.
+/// Holds: amounts that count without an object.
 pub mod hold;
 /// Why a write was refused.
 pub mod violation;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 pub enum Violation {
     /// The amount does not fit into the scope.
     DoesNotFit(Shortage),
-    /// A scope's new limit is below what it has already given away.
+    /// A scope's new limit is below what is allocated to its children.
     BelowAllocated(Shortage),
     /// The scope limits this key in a mandatory domain, so the child must carry it.
     KeyMissing {
@@ -18,7 +18,7 @@ pub enum Violation {
         /// The key that the child lacks.
         key: String,
     },
-    /// A scope wants to limit a key that some of its children do not carry.
+    /// The write limits a key that some children of the scope do not carry.
     ChildrenLackKey {
         /// The scope.
         scope: Scope,
@@ -36,7 +36,7 @@ pub enum Violation {
         /// The domain.
         domain: String,
     },
-    /// A scope wants to drop a domain that children use.
+    /// The write removes a domain of the scope that children use.
     DomainInUse {
         /// The scope.
         scope: Scope,
@@ -50,7 +50,7 @@ pub enum Violation {
         /// The scope.
         scope: Scope,
     },
-    /// The scope is another tenant's; to the client it is missing.
+    /// The scope belongs to another tenant. The client is told that it does not exist.
     ScopeForeign {
         /// The scope.
         scope: Scope,
@@ -70,9 +70,9 @@ pub enum Violation {
         /// The missing ancestor.
         scope: Scope,
     },
-    /// The ancestors form a circle, or are more than there may be.
+    /// The ancestors form a cycle, or there are too many of them.
     Cycle {
-        /// The scope that closes the circle.
+        /// The scope that closes the cycle.
         scope: Scope,
     },
     /// The scope has as many children as it may have.
@@ -82,7 +82,7 @@ pub enum Violation {
         /// The limit.
         children_max: i64,
     },
-    /// The scope's children have more than its limits: it can be moved when they have less.
+    /// The scope cannot be moved: its children have more than its limits.
     ScopeOverdrawn {
         /// The scope.
         scope: Scope,
@@ -91,19 +91,19 @@ pub enum Violation {
     ScopeInUse {
         /// The scope.
         scope: Scope,
-        /// How many.
+        /// How many children and holds.
         children: i64,
     },
     /// Another object claims the place.
     ClaimTaken {
         /// The place.
         claim: Claim,
-        /// The object that has it. Never shown to another tenant.
+        /// The uid of the object that has the claim. It is never shown to another tenant.
         holder: Uuid,
     },
 }
 
-/// An amount against a limit.
+/// An amount that exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// The scope whose limit it is.
@@ -112,11 +112,11 @@ pub struct Shortage {
     pub domain: String,
     /// The key.
     pub key: String,
-    /// What was asked for: the child's whole charge, or the scope's new limit.
+    /// The requested amount: the child's whole charge, or the scope's new limit.
     pub requested: Quantity,
     /// The limit.
     pub hard: Quantity,
-    /// What the scope's children hold, this child's own part included.
+    /// What is allocated to all children of the scope, including this one.
     pub allocated: Quantity,
     /// The largest amount that would have been accepted in place of `requested` (for a limit: the smallest).
     pub would_fit: Quantity,

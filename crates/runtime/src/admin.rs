@@ -7,20 +7,22 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
-/// What the admin port shows.
+/// What the admin port serves.
 #[derive(Clone, Debug)]
 pub struct Admin {
     /// Checks of `/livez`.
     pub live: Health,
     /// Checks of `/readyz`.
     pub ready: Health,
-    /// Checks of what runs beside this process. They are asked for alone, as `/livez/NAME`.
-    pub beside: Health,
+    /// Checks that are served only as `/livez/NAME`, such as those of a container beside this one. They are no part of
+    /// `/livez`.
+    pub individual: Health,
     /// `/metrics`.
     pub metrics: Metrics,
 }
 
-/// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`), `/livez/NAME` and `/metrics` over plain HTTP until shutdown.
+/// Serves `/livez`, `/readyz` (`?verbose`, `?exclude=NAME`), `/livez/NAME` and `/metrics` over plain HTTP until
+/// shutdown.
 pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
     let endpoints = [("livez", admin.live.clone()), ("readyz", admin.ready.clone())];
     admin.metrics.collect(Healthchecks { endpoints });
@@ -31,7 +33,7 @@ pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
         )
         .route(
             "/livez/{name}",
-            get(|State(a): State<Admin>, Path(name): Path<String>| async move { one(&a, &name) }),
+            get(|State(a): State<Admin>, Path(name): Path<String>| async move { single_check(&a, &name) }),
         )
         .route(
             "/healthz",
@@ -50,7 +52,7 @@ pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
     }
 }
 
-/// The answer of a health endpoint, from the query of its URL.
+/// The response of a health endpoint, by the query of its URL.
 pub fn health(health: &Health, endpoint: &str, uri: &Uri) -> Response {
     let query = uri.query().unwrap_or_default();
     let verbose = query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));
@@ -66,16 +68,16 @@ pub fn health(health: &Health, endpoint: &str, uri: &Uri) -> Response {
     (code, headers, report.text).into_response()
 }
 
-/// The answer of one check alone.
-fn one(admin: &Admin, name: &str) -> Response {
-    match admin.live.one(name).or_else(|| admin.beside.one(name)) {
+/// The response for a single check.
+fn single_check(admin: &Admin, name: &str) -> Response {
+    match admin.live.one(name).or_else(|| admin.individual.one(name)) {
         None => StatusCode::NOT_FOUND.into_response(),
         Some(Ok(())) => "ok".into_response(),
         Some(Err(why)) => (StatusCode::INTERNAL_SERVER_ERROR, why).into_response(),
     }
 }
 
-/// The answer of `/metrics`.
+/// The response of `/metrics`.
 pub fn metrics(metrics: &Metrics) -> Response {
     let headers = [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")];
     (headers, metrics.encode()).into_response()
@@ -90,12 +92,12 @@ mod tests {
         let admin = Admin {
             live: Health::new(),
             ready: Health::new(),
-            beside: Health::new(),
+            individual: Health::new(),
             metrics: Metrics::new(),
         };
         admin.live.add("ping", || Ok(()));
-        admin.beside.add("tunnel", || Err("gone".to_owned()));
-        let code = |name: &str| one(&admin, name).status().as_u16();
+        admin.individual.add("tunnel", || Err("gone".to_owned()));
+        let code = |name: &str| single_check(&admin, name).status().as_u16();
         assert_eq!([code("ping"), code("tunnel"), code("other")], [200, 500, 404]);
         assert_eq!(health(&admin.live, "livez", &Uri::from_static("/livez")).status(), StatusCode::OK);
     }

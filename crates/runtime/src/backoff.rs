@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-/// Exponential waiting times between a floor and a ceiling, each cut by up to a fifth at random so that
-/// many waiters do not come back together.
+/// Exponential backoff between a floor and a ceiling. Jitter shortens each delay by up to a fifth, so that many clients
+/// do not retry at the same time.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     floor: Duration,
@@ -10,12 +10,12 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The first wait is about `floor`, later ones double up to `ceiling`.
+    /// The first delay is about `floor`. Each further delay is twice as long, up to `ceiling`.
     pub fn new(floor: Duration, ceiling: Duration) -> Self {
         Self { floor, ceiling, next: floor }
     }
 
-    /// The next waiting time.
+    /// The next delay.
     pub fn next_delay(&mut self) -> Duration {
         let delay = self.next;
         self.next = self.next.saturating_mul(2).min(self.ceiling);
@@ -27,7 +27,7 @@ impl Backoff {
         self.next = self.floor;
     }
 
-    /// Sleeps for the next waiting time.
+    /// Sleeps for the next delay.
     pub async fn wait(&mut self) {
         tokio::time::sleep(self.next_delay()).await;
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Wall-clock time in whole microseconds since 1970. A test's clock stands still until it is moved.
+/// Wall-clock time in whole microseconds since 1970. A fixed clock, for tests, stands still until it is advanced.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
 
@@ -17,7 +17,7 @@ impl Clock {
         Self(Some(Arc::new(AtomicI64::new(unix_micros))))
     }
 
-    /// Moves a fixed clock; the system's clock stays as it is.
+    /// Advances a fixed clock. Does nothing to the system's clock.
     pub fn advance(&self, micros: i64) {
         if let Some(time) = &self.0 {
             time.fetch_add(micros, Ordering::Relaxed);

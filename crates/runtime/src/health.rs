@@ -4,26 +4,26 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// A check, and the answer that was last logged.
+/// A check with its last answer.
 struct NamedCheck {
     name: &'static str,
     check: Check,
-    told: Mutex<Option<Result<(), String>>>,
+    last_answer: Mutex<Option<Result<(), String>>>,
 }
 
 impl NamedCheck {
-    /// Runs the check. An answer that differs from the last one is logged.
-    fn ask(&self) -> Result<(), String> {
+    /// Runs the check. Logs the answer if it differs from the last one.
+    fn run(&self) -> Result<(), String> {
         let answer = (self.check)();
         let before = {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.replace(answer.clone())
+            let mut last = self.last_answer.lock().unwrap_or_else(PoisonError::into_inner);
+            last.replace(answer.clone())
         };
         let name = self.name;
         match (&before, &answer) {
             (Some(before), now) if before == now => {}
             (None, Ok(())) => {}
-            // Nothing is wrong with a program that has not begun to work yet.
+            // A failure as the first answer is no warning: the program is still starting.
             (None, Err(reason)) => tracing::info!(check = name, reason, "health check does not pass yet"),
             (Some(_), Err(reason)) => tracing::warn!(check = name, reason, "health check failed"),
             (Some(_), Ok(())) => tracing::info!(check = name, "health check passes"),
@@ -32,7 +32,8 @@ impl NamedCheck {
     }
 }
 
-/// Health checks by name, printed as kube-apiserver prints `/readyz`. Why one fails is in the log.
+/// Health checks by name. Reports have the form of kube-apiserver's `/readyz`. The reason of a failure is in the log
+/// only.
 #[derive(Clone, Default)]
 pub struct Health(Arc<RwLock<BTreeMap<&'static str, Arc<NamedCheck>>>>);
 
@@ -43,28 +44,28 @@ impl std::fmt::Debug for Health {
     }
 }
 
-/// The answer of an endpoint.
+/// The report of a health endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthReport {
-    /// Whether every check that was asked passed.
+    /// Whether all checks passed that were not excluded.
     pub ok: bool,
-    /// Body of the answer.
+    /// The response body.
     pub text: String,
 }
 
 impl Health {
-    /// No checks: always healthy.
+    /// Without checks, which is healthy.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds or replaces a check. It must answer at once: it may look at a flag, but not ask anybody.
+    /// Adds or replaces a check. A check must not block: it may read a flag, but not make a call.
     pub fn add(&self, name: &'static str, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        let check = NamedCheck { name, check: Box::new(check), told: Mutex::default() };
+        let check = NamedCheck { name, check: Box::new(check), last_answer: Mutex::default() };
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, Arc::new(check));
     }
 
-    /// Runs all checks but the excluded ones. `endpoint` is the last line's name, such as `readyz`.
+    /// Runs all checks but the excluded ones. `endpoint` is the name in the last line of the report, such as `readyz`.
     pub fn report(&self, endpoint: &str, verbose: bool, exclude: &[String]) -> HealthReport {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         let mut text = String::new();
@@ -73,9 +74,9 @@ impl Health {
             let line = if exclude.iter().any(|e| e == name) {
                 format!("[+]{name} excluded: ok\n")
             } else {
-                match check.ask() {
+                match check.run() {
                     Ok(()) => format!("[+]{name} ok\n"),
-                    Err(_told) => {
+                    Err(_reason) => {
                         ok = false;
                         format!("[-]{name} failed: reason withheld\n")
                     }
@@ -98,16 +99,16 @@ impl Health {
         HealthReport { ok, text }
     }
 
-    /// Every check, and whether it passes.
-    pub(crate) fn each(&self) -> Vec<(&'static str, bool)> {
+    /// Runs all checks; returns whether each passes.
+    pub(crate) fn results(&self) -> Vec<(&'static str, bool)> {
         let checks = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        checks.iter().map(|(name, check)| (*name, check.ask().is_ok())).collect()
+        checks.iter().map(|(name, check)| (*name, check.run().is_ok())).collect()
     }
 
-    /// One check alone; `None` if there is none of that name.
+    /// Runs one check; `None` if there is none with this name.
     pub fn one(&self, name: &str) -> Option<Result<(), String>> {
         let check = self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()?;
-        Some(check.ask())
+        Some(check.run())
     }
 }
 

@@ -1,35 +1,35 @@
-//! What both programs are built on: named supervised tasks, shutdown, backoff, telemetry, metrics and an admin port.
-//! It knows nothing of Kubernetes or PostgreSQL.
+//! The runtime of both programs: supervised tasks, shutdown, backoff, telemetry, metrics and an admin port. It does not
+//! depend on Kubernetes or PostgreSQL.
 
-/// Named tasks whose end is noticed.
+/// Supervised tasks with names.
 pub mod tasks;
-/// From a signal to an orderly end.
+/// Graceful shutdown on signals.
 pub mod shutdown;
-/// The clock, so that a test can own time.
+/// A clock that tests can control.
 pub mod clock;
-/// Waiting times between tries.
+/// Exponential backoff.
 pub mod backoff;
-/// Errors with their causes.
-mod causes;
+/// Errors with their causes as text.
+mod error_chain;
 /// Logs.
 pub mod telemetry;
 /// Traces over OTLP.
 pub mod trace;
-/// The resources of the process, as metrics.
+/// Metrics of the process.
 mod process;
 /// The metrics registry.
 pub mod metrics;
-/// When a certificate ends, as a metric.
-pub mod certificate_end;
-/// Health checks by name.
+/// The expiry of a certificate as a metric.
+pub mod certificate_expiry;
+/// Health checks.
 pub mod health;
-/// Liveness, readiness and metrics on a port of their own.
+/// The admin port: liveness, readiness and metrics.
 pub mod admin;
 
 pub use backoff::Backoff;
-pub use causes::chain;
-pub use certificate_end::CertificateEnd;
+pub use certificate_expiry::CertificateExpiry;
 pub use clock::Clock;
+pub use error_chain::error_chain;
 pub use health::Health;
 pub use metrics::{MetricDescription, Metrics};
 pub use tasks::Tasks;

@@ -7,21 +7,21 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Metric, Registry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The program's metrics, in the text form of OpenMetrics. Labels are closed sets: never messages, nor names that
-/// callers choose.
+/// The program's metrics, in the text format of OpenMetrics. Label values come from fixed sets: no messages, and no
+/// names that callers choose.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics(Arc<Mutex<Registered>>);
+pub struct Metrics(Arc<Mutex<Registrations>>);
 
 #[derive(Debug, Default)]
-struct Registered {
+struct Registrations {
     registry: Registry,
-    described: Vec<MetricDescription>,
+    descriptions: Vec<MetricDescription>,
 }
 
-/// A metric as it was registered, whether or not anything has been counted yet.
+/// A registered metric. It may not have a value yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricDescription {
-    /// Its name as it is printed.
+    /// Its name in the output.
     pub name: String,
     /// `counter`, `gauge`, `histogram` …
     pub kind: String,
@@ -35,56 +35,55 @@ impl Metrics {
         Self::default()
     }
 
-    /// A registry with what the kernel tells about this process.
+    /// A registry with the metrics of the process.
     pub fn of_process() -> Self {
         let metrics = Self::default();
         metrics.collect(ProcessCollector);
         metrics
     }
 
-    /// Registers a metric and hands it back. Counters get the suffix `_total` when they are printed.
+    /// Registers a metric and returns it. The output adds the suffix `_total` to the name of a counter.
     pub fn register<M: Metric + Clone>(&self, name: &str, help: &str, metric: M) -> M {
         let kind = metric.metric_type().as_str().to_owned();
         // The name in OpenMetrics.
         let printed = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
-        let mut registered = self.registered();
-        registered.described.push(MetricDescription { name: printed, kind, help: help.to_owned() });
-        registered.registry.register(name, help, metric.clone());
+        let mut registrations = self.registrations();
+        registrations.descriptions.push(MetricDescription { name: printed, kind, help: help.to_owned() });
+        registrations.registry.register(name, help, metric.clone());
         metric
     }
 
-    /// Registers a collector, which is asked whenever the metrics are read.
+    /// Registers a collector, which is called at each scrape.
     pub fn collect(&self, collector: impl Collector) {
-        self.registered().registry.register_collector(Box::new(collector));
+        self.registrations().registry.register_collector(Box::new(collector));
     }
 
-    /// The metrics that [`Self::register`] was given, sorted by name. Collectors describe theirs when they are
-    /// encoded.
-    pub fn described(&self) -> Vec<MetricDescription> {
-        let mut described = self.registered().described.clone();
-        described.sort_by(|one, other| one.name.cmp(&other.name));
-        described
+    /// The metrics that were registered by [`Self::register`], sorted by name, without those of collectors.
+    pub fn descriptions(&self) -> Vec<MetricDescription> {
+        let mut descriptions = self.registrations().descriptions.clone();
+        descriptions.sort_by(|one, other| one.name.cmp(&other.name));
+        descriptions
     }
 
-    fn registered(&self) -> MutexGuard<'_, Registered> {
+    fn registrations(&self) -> MutexGuard<'_, Registrations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything registered, as a scraper reads it.
+    /// All metrics in the text format.
     pub fn encode(&self) -> String {
         let mut text = String::new();
-        let registered = self.registered();
-        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &registered.registry) {
+        let registrations = self.registrations();
+        if let Err(error) = prometheus_client::encoding::text::encode(&mut text, &registrations.registry) {
             tracing::error!(%error, "encode metrics");
         }
         text
     }
 }
 
-/// Health checks as Kubernetes' components show them: 1 for a check that passes, else 0.
+/// Health checks as the metric of Kubernetes components: 1 for a check that passes, else 0.
 #[derive(Debug)]
 pub(crate) struct Healthchecks {
-    /// By the endpoint that answers them.
+    /// The checks by endpoint.
     pub(crate) endpoints: [(&'static str, Health); 2],
 }
 
@@ -94,7 +93,7 @@ impl Collector for Healthchecks {
         let mut checks =
             encoder.encode_descriptor("kubernetes_healthcheck", help, None, MetricType::Gauge)?;
         for (endpoint, health) in &self.endpoints {
-            for (name, passes) in health.each() {
+            for (name, passes) in health.results() {
                 let labels = [("name", name), ("type", *endpoint)];
                 ConstGauge::new(i64::from(passes)).encode(checks.encode_family(&labels)?)?;
             }
@@ -116,9 +115,9 @@ mod tests {
         metrics.register("lost", "What is lost", Family::<[(&str, &str); 1], Counter>::default());
         metrics.register("found", "What is found", Gauge::<i64>::default());
         assert!(!metrics.encode().contains("lost"), "nothing is lost yet");
-        let described = metrics.described();
-        let told: Vec<_> = described.iter().map(|one| (one.name.as_str(), one.kind.as_str())).collect();
-        assert_eq!(told, [("found", "gauge"), ("lost_total", "counter")]);
+        let descriptions = metrics.descriptions();
+        let found: Vec<_> = descriptions.iter().map(|one| (one.name.as_str(), one.kind.as_str())).collect();
+        assert_eq!(found, [("found", "gauge"), ("lost_total", "counter")]);
     }
 
     #[test]

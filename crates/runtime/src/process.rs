@@ -1,4 +1,4 @@
-//! What the kernel and the async runtime tell about this process, under the names that all Prometheus clients use.
+//! Metrics of the process from the kernel and the async runtime, under the names that Prometheus clients use.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -8,40 +8,40 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 use std::fs::read_to_string;
 
-/// Clock ticks a second in `/proc`: the same on all architectures that we build for.
+/// Clock ticks per second in `/proc`, on all architectures that we build for.
 const TICKS: f64 = 100.0;
 /// The unit of memory in `/proc/self/status`.
 const KIBIBYTE: u64 = 1024;
 
-/// Reads `/proc` whenever metrics are asked for. Values that it does not tell are left out.
+/// Reads `/proc` at each scrape. Values that are not available are left out.
 #[derive(Debug)]
 pub(crate) struct ProcessCollector;
 
 /// Fields of `/proc/self/stat` after the program's name.
 struct Stat {
     cpu_seconds: f64,
-    /// Since the machine started.
+    /// When the process started, in seconds since boot.
     start_seconds: f64,
 }
 
 impl Stat {
     fn read() -> Option<Self> {
         let text = read_to_string("/proc/self/stat").ok()?;
-        // The name may hold spaces and parentheses of its own.
+        // The program's name may contain spaces and parentheses.
         let fields: Vec<&str> = text.rsplit_once(") ")?.1.split_whitespace().collect();
-        let number = |place: usize| fields.get(place)?.parse::<f64>().ok();
+        let number = |index: usize| fields.get(index)?.parse::<f64>().ok();
         Some(Self { cpu_seconds: (number(11)? + number(12)?) / TICKS, start_seconds: number(19)? / TICKS })
     }
 }
 
-/// A number behind a name in a file of lines.
-fn told(file: &str, name: &str) -> Option<u64> {
+/// The number after a name at the start of a line of a file.
+fn read_number(file: &str, name: &str) -> Option<u64> {
     let text = read_to_string(file).ok()?;
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-fn show(
+fn encode_metric(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
     help: &str,
@@ -57,8 +57,8 @@ impl Collector for ProcessCollector {
         let gauge = |number: Option<u64>| {
             number.and_then(|number| Some(ConstGauge::new(i64::try_from(number).ok()?)))
         };
-        let kibibytes = |name| gauge(told("/proc/self/status", name).map(|number| number * KIBIBYTE));
-        let (stat, booted) = (Stat::read(), told("/proc/stat", "btime"));
+        let kibibytes = |name| gauge(read_number("/proc/self/status", name).map(|number| number * KIBIBYTE));
+        let (stat, booted) = (Stat::read(), read_number("/proc/stat", "btime"));
         let cpu = stat.as_ref().map(|stat| ConstCounter::new(stat.cpu_seconds));
         #[expect(clippy::cast_precision_loss, reason = "a date")]
         let start =
@@ -69,15 +69,45 @@ impl Collector for ProcessCollector {
             .ok()
             .and_then(|handle| u64::try_from(handle.metrics().num_alive_tasks()).ok());
         let encoder = &mut encoder;
-        show(encoder, "process_cpu", "CPU time of the process", Some(&Unit::Seconds), cpu)?;
-        show(encoder, "process_start_time", "When it started, since 1970", Some(&Unit::Seconds), start)?;
-        show(encoder, "process_resident_memory", "Resident memory", Some(&Unit::Bytes), kibibytes("VmRSS:"))?;
-        show(encoder, "process_virtual_memory", "Virtual memory", Some(&Unit::Bytes), kibibytes("VmSize:"))?;
-        show(encoder, "process_open_fds", "Open files and sockets", None, gauge(files))?;
-        let most = told("/proc/self/limits", "Max open files");
-        show(encoder, "process_max_fds", "How many of them there may be", None, gauge(most))?;
-        show(encoder, "process_threads", "Threads", None, gauge(told("/proc/self/status", "Threads:")))?;
-        show(encoder, "process_tasks", "Tasks of the async runtime that have not ended", None, gauge(tasks))
+        encode_metric(encoder, "process_cpu", "CPU time of the process", Some(&Unit::Seconds), cpu)?;
+        encode_metric(
+            encoder,
+            "process_start_time",
+            "When it started, since 1970",
+            Some(&Unit::Seconds),
+            start,
+        )?;
+        encode_metric(
+            encoder,
+            "process_resident_memory",
+            "Resident memory",
+            Some(&Unit::Bytes),
+            kibibytes("VmRSS:"),
+        )?;
+        encode_metric(
+            encoder,
+            "process_virtual_memory",
+            "Virtual memory",
+            Some(&Unit::Bytes),
+            kibibytes("VmSize:"),
+        )?;
+        encode_metric(encoder, "process_open_fds", "Open files and sockets", None, gauge(files))?;
+        let files_max = read_number("/proc/self/limits", "Max open files");
+        encode_metric(encoder, "process_max_fds", "How many of them there may be", None, gauge(files_max))?;
+        encode_metric(
+            encoder,
+            "process_threads",
+            "Threads",
+            None,
+            gauge(read_number("/proc/self/status", "Threads:")),
+        )?;
+        encode_metric(
+            encoder,
+            "process_tasks",
+            "Tasks of the async runtime that have not ended",
+            None,
+            gauge(tasks),
+        )
     }
 }
 

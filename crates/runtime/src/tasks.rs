@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A set of named tasks with one cancellation token.
 ///
-/// A task that ends before it was told to, by returning or by panicking, ends the whole set: no program goes on half
-/// alive. Dropping the set aborts what is left.
+/// If a task returns or panics before the token is cancelled, the whole set is cancelled, so that no program runs on
+/// without one of its tasks. Dropping the set aborts all tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     token: CancellationToken,
@@ -27,8 +27,8 @@ impl Tasks {
         self.token.clone()
     }
 
-    /// Runs a task for the life of the program. It is given up at shutdown; a task that has work to
-    /// finish watches [`Tasks::token`] and is started with [`Tasks::spawn_draining`].
+    /// Runs a task for the lifetime of the program. At shutdown it is dropped. A task that has to finish work watches
+    /// [`Tasks::token`] instead, and is started with [`Tasks::spawn_draining`].
     pub fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -55,8 +55,8 @@ impl Tasks {
         });
     }
 
-    /// Runs a task like [`Tasks::spawn_draining`], on a thread of its own: tasks that occupy the runtime's threads
-    /// never keep it waiting.
+    /// Runs a task like [`Tasks::spawn_draining`] but on its own thread, so that tasks that occupy the runtime's
+    /// threads do not delay it.
     pub fn spawn_thread<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -78,7 +78,7 @@ impl Tasks {
         });
     }
 
-    /// Runs a short task whose end means nothing, such as one connection.
+    /// Runs a short task that may end at any time, such as one connection.
     pub fn spawn_transient<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -93,8 +93,8 @@ impl Tasks {
         self.token.cancel();
     }
 
-    /// Waits until all tasks have ended, at most `deadline`; then aborts the rest.
-    /// The error names the task that ended too early.
+    /// Waits for cancellation and then for the end of all tasks, for `deadline` at most; then aborts the rest.
+    /// The error names the first task that ended before cancellation.
     pub async fn join(&self, deadline: Duration) -> Result<(), TaskEnded> {
         self.token.cancelled().await;
         let mut set = std::mem::take(&mut *self.set.lock().unwrap_or_else(PoisonError::into_inner));
@@ -111,7 +111,7 @@ impl Tasks {
     }
 }
 
-/// A task ended although nobody had asked for it.
+/// A task ended before cancellation.
 #[derive(Debug, thiserror::Error)]
 #[error("task {0} ended unexpectedly")]
 pub struct TaskEnded(String);

@@ -1,7 +1,7 @@
-//! Traces: which part of a request took how long, sent to a collector over OTLP.
+//! Traces of requests, sent to a collector over OTLP.
 //!
-//! A request that is traced carries its `Root` in a task-local value; `span` then times a part of it from anywhere
-//! below, without knowing who asked. If nothing is traced, that costs one look at the task-local value.
+//! The context of a traced request is in a task-local value. [`span`] times a part of the request from anywhere in its
+//! call tree. For a request that is not traced, this costs one read of the task-local value.
 
 use crate::{Metrics, Tasks};
 use export::Exporter;
@@ -14,22 +14,22 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// W3C trace context.
 mod context;
-/// Batches on their way to a collector.
+/// Sends batches of spans to a collector.
 mod export;
 
-pub use context::Parent;
+pub use context::RemoteParent;
 pub use export::InvalidEndpoint;
 
-/// Spans kept of one trace; more are not recorded.
+/// The maximum number of spans of a trace; more are not recorded.
 const SPANS_MAX: usize = 128;
 
-/// Where traces go, and how many.
+/// Where traces are sent, and how many.
 #[derive(Clone, Debug)]
 pub struct TraceSettings {
     /// Base URL of an OTLP collector over HTTP, such as `http://collector:4318`.
     pub endpoint: String,
-    /// The part of all requests that is traced, from 0 to 1. A request of somebody trusted that comes with a sampled
-    /// trace is traced in any case.
+    /// The ratio of requests that are traced, from 0 to 1. A request of a trusted client with a sampled `traceparent`
+    /// is always traced.
     pub ratio: f64,
     /// `service.name`.
     pub service: &'static str,
@@ -37,19 +37,19 @@ pub struct TraceSettings {
     pub version: &'static str,
 }
 
-/// Begins traces. The default one never does.
+/// Begins traces. The default tracer never does.
 #[derive(Clone, Debug, Default)]
 pub struct Tracer(Option<Arc<Sampler>>);
 
 #[derive(Debug)]
 struct Sampler {
-    /// Traces with a number below it are kept.
+    /// Traces whose id is below it, by its lower 63 bits, are sampled.
     threshold: u64,
     exporter: Exporter,
 }
 
 impl Tracer {
-    /// Begins to send to a collector. The task ends with `tasks`, after it has sent what is finished.
+    /// Starts the task that sends traces to a collector. At shutdown it sends the finished traces before it ends.
     pub fn start(
         settings: &TraceSettings,
         tasks: &Tasks,
@@ -59,27 +59,28 @@ impl Tracer {
         Ok(Self(Some(Arc::new(Sampler { threshold: threshold(settings.ratio), exporter }))))
     }
 
-    /// Begins the trace of a request, or continues the one that its `traceparent` names. `None` if it is not traced.
-    pub fn begin(&self, parent: impl FnOnce() -> Option<Parent>) -> Option<Root> {
+    /// Begins the trace of a request, or continues that of its `traceparent`. `None` if the request is not traced.
+    pub fn begin(&self, parent: impl FnOnce() -> Option<RemoteParent>) -> Option<RootSpan> {
         let sampler = self.0.as_ref()?;
         let parent = parent();
         let id = parent.as_ref().map_or_else(rand::random, |parent| parent.trace);
-        // The lower half of an id is random whoever made it.
-        let chosen =
+        // The lower half of an id is random, whoever has generated it.
+        let is_sampled =
             sampler.threshold > 0 && (id & u128::from(u64::MAX)) >> 1 < u128::from(sampler.threshold);
         let (asked, refused) = parent.as_ref().map_or((false, false), |p| (p.sampled, !p.sampled));
-        if refused || !(chosen || asked) {
+        if refused || !(is_sampled || asked) {
             return None;
         }
-        let (above, state) = parent.map_or((0, String::new()), |parent| (parent.span, parent.state));
+        let (span_id, state) = parent.map_or((0, String::new()), |parent| (parent.span, parent.state));
         let trace = Arc::new(Trace { id, state, spans: Mutex::default() });
-        let sending = Sending { trace: Arc::clone(&trace), kept: chosen, sampler: Arc::clone(sampler) };
-        let span = Span::begin(Current { trace, above }, String::new(), SpanKind::Server);
-        Some(Root { span, sending })
+        let sender =
+            TraceSender { trace: Arc::clone(&trace), is_kept: is_sampled, sampler: Arc::clone(sampler) };
+        let span = Span::begin(SpanContext { trace, span_id }, String::new(), SpanKind::Server);
+        Some(RootSpan { span, sender })
     }
 }
 
-/// Ids are compared by 63 bits, as OpenTelemetry's own samplers do.
+/// The threshold of a sampling ratio. Ids are compared by 63 bits, as in OpenTelemetry's samplers.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -90,38 +91,38 @@ fn threshold(ratio: f64) -> u64 {
     (ratio.clamp(0.0, 1.0) * (1_u64 << 63) as f64) as u64
 }
 
-/// One trace's spans until its root ends.
+/// A trace and its finished spans, until its root span ends.
 #[derive(Debug)]
 struct Trace {
     id: u128,
-    /// `tracestate`, handed on.
+    /// `tracestate`, which is propagated.
     state: String,
     spans: Mutex<Vec<SpanRecord>>,
 }
 
-/// The place of this task in a trace.
+/// A span of a trace, as the parent of further spans.
 #[derive(Clone, Debug)]
-struct Current {
+struct SpanContext {
     trace: Arc<Trace>,
-    /// The span above; 0 for none.
-    above: u64,
+    /// 0 for none.
+    span_id: u64,
 }
 
 tokio::task_local! {
-    static CURRENT: Current;
+    static CURRENT: SpanContext;
 }
 
-/// Runs a part of a request in a span of its own.
-pub fn span<F: Future>(name: &'static str, future: F) -> Spanned<F> {
-    Spanned { name: Some(name), span: None, future }
+/// Runs a part of a request in a span.
+pub fn span<F: Future>(name: &'static str, future: F) -> InSpan<F> {
+    InSpan { name: Some(name), span: None, future }
 }
 
 pin_project! {
-    /// A part of a request in a span, which begins when it is polled first. An `async fn` would have room for the
-    /// part twice.
+    /// A future that runs in a span. The span begins with the first poll. (An `async fn` would need memory for the
+    /// inner future twice.)
     #[must_use = "a future does nothing unless it is awaited"]
     #[derive(Debug)]
-    pub struct Spanned<F> {
+    pub struct InSpan<F> {
         name: Option<&'static str>,
         span: Option<Span>,
         #[pin]
@@ -129,18 +130,18 @@ pin_project! {
     }
 }
 
-impl<F: Future> Future for Spanned<F> {
+impl<F: Future> Future for InSpan<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         if let Some(name) = this.name.take()
-            && let Ok(above) = CURRENT.try_with(Current::clone)
+            && let Ok(context) = CURRENT.try_with(SpanContext::clone)
         {
-            *this.span = Some(Span::begin(above, name.to_owned(), SpanKind::Internal));
+            *this.span = Some(Span::begin(context, name.to_owned(), SpanKind::Internal));
         }
         let Some(span) = this.span else { return this.future.poll(cx) };
-        let polled = CURRENT.sync_scope(span.current(), || this.future.poll(cx));
+        let polled = CURRENT.sync_scope(span.context(), || this.future.poll(cx));
         if polled.is_ready() {
             *this.span = None;
         }
@@ -148,27 +149,27 @@ impl<F: Future> Future for Spanned<F> {
     }
 }
 
-/// `traceparent` for a request that this one makes.
+/// The `traceparent` header of a request to another server.
 pub fn traceparent() -> Option<String> {
-    CURRENT.try_with(|at| context::traceparent(at.trace.id, at.above)).ok()
+    CURRENT.try_with(|context| context::traceparent(context.trace.id, context.span_id)).ok()
 }
 
-/// A value of an attribute.
+/// The value of a span's attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum AttributeValue {
     /// A text.
     Text(String),
     /// A number.
     Number(i64),
 }
 
-impl From<&str> for Value {
+impl From<&str> for AttributeValue {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 }
 
-impl From<u16> for Value {
+impl From<u16> for AttributeValue {
     fn from(number: u16) -> Self {
         Self::Number(number.into())
     }
@@ -180,44 +181,44 @@ enum SpanKind {
     Server,
 }
 
-/// The root of a request's trace. Its end sends the trace, or forgets it.
+/// The root span of a request. When it is dropped, the trace is sent or dropped.
 #[derive(Debug)]
-pub struct Root {
-    /// Before `sending`: a field is dropped before those below it, and the trace is sent with its root.
+pub struct RootSpan {
+    /// Declared before `sender`, so that it is dropped first: the trace is sent with its root span.
     span: Span,
-    sending: Sending,
+    sender: TraceSender,
 }
 
-/// Sends a trace, or forgets it, when it is dropped.
+/// Sends a trace when it is dropped, if the trace is to be kept.
 #[derive(Debug)]
-struct Sending {
+struct TraceSender {
     trace: Arc<Trace>,
-    kept: bool,
+    is_kept: bool,
     sampler: Arc<Sampler>,
 }
 
-impl Root {
-    /// The place in the trace where the request's own future runs.
-    pub fn at(&self) -> At {
-        At(self.span.current())
+impl RootSpan {
+    /// The scope in which the request's future runs.
+    pub fn scope(&self) -> SpanScope {
+        SpanScope(self.span.context())
     }
 
-    /// Notes that the caller may decide what is traced: a trace that was only asked for is kept.
+    /// Marks the caller as trusted: a trace is then kept if its `traceparent` is sampled.
     pub fn trust(&mut self) {
-        self.sending.kept = true;
+        self.sender.is_kept = true;
     }
 
-    /// Names the span.
+    /// Sets the name of the span.
     pub fn name(&mut self, name: String) {
         self.span.record.name = name;
     }
 
     /// Adds an attribute.
-    pub fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+    pub fn set(&mut self, key: &'static str, value: impl Into<AttributeValue>) {
         self.span.record.attributes.push((key, value.into()));
     }
 
-    /// Notes that the request failed.
+    /// Marks the request as failed.
     pub fn failed(&mut self) {
         self.span.record.failed = true;
     }
@@ -228,32 +229,32 @@ impl Root {
     }
 }
 
-/// A place in a trace.
+/// A scope in which futures run in a span.
 #[derive(Clone, Debug)]
-pub struct At(Current);
+pub struct SpanScope(SpanContext);
 
-impl At {
-    /// Runs a future there; [`span`] times its parts.
+impl SpanScope {
+    /// Runs a future in this scope, so that [`span`] times its parts.
     pub async fn run<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self.0, future).await
     }
 }
 
-impl Drop for Sending {
+impl Drop for TraceSender {
     fn drop(&mut self) {
-        if self.kept {
+        if self.is_kept {
             let spans = std::mem::take(&mut *self.trace.spans.lock().unwrap_or_else(PoisonError::into_inner));
             self.sampler.exporter.send(spans);
         }
     }
 }
 
-/// A span under way; its end is recorded with its trace.
+/// A span that has not ended. It is recorded in its trace when it is dropped.
 #[derive(Debug)]
 struct Span {
     trace: Arc<Trace>,
     record: SpanRecord,
-    began: Instant,
+    start: Instant,
 }
 
 /// A finished span.
@@ -263,43 +264,43 @@ struct SpanRecord {
     state: String,
     id: u64,
     /// 0 for none.
-    above: u64,
+    parent_span_id: u64,
     name: String,
     kind: SpanKind,
-    /// Since 1970.
-    began: Duration,
-    took: Duration,
-    attributes: Vec<(&'static str, Value)>,
+    /// The time since 1970.
+    start: Duration,
+    duration: Duration,
+    attributes: Vec<(&'static str, AttributeValue)>,
     failed: bool,
 }
 
 impl Span {
-    fn begin(at: Current, name: String, kind: SpanKind) -> Self {
+    fn begin(context: SpanContext, name: String, kind: SpanKind) -> Self {
         let record = SpanRecord {
-            trace: at.trace.id,
-            state: at.trace.state.clone(),
+            trace: context.trace.id,
+            state: context.trace.state.clone(),
             id: rand::random::<u64>().max(1),
-            above: at.above,
+            parent_span_id: context.span_id,
             name,
             kind,
-            began: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            took: Duration::ZERO,
+            start: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            duration: Duration::ZERO,
             attributes: Vec::new(),
             failed: false,
         };
-        Self { trace: at.trace, record, began: Instant::now() }
+        Self { trace: context.trace, record, start: Instant::now() }
     }
 
-    fn current(&self) -> Current {
-        Current { trace: Arc::clone(&self.trace), above: self.record.id }
+    fn context(&self) -> SpanContext {
+        SpanContext { trace: Arc::clone(&self.trace), span_id: self.record.id }
     }
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
-        self.record.took = self.began.elapsed();
+        self.record.duration = self.start.elapsed();
         let mut spans = self.trace.spans.lock().unwrap_or_else(PoisonError::into_inner);
-        // The root comes last and always has room.
+        // The root span comes last and is always recorded.
         if spans.len() < SPANS_MAX || self.record.kind == SpanKind::Server {
             spans.push(self.record.clone());
         }

@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Proof of an authorization. Every call of the store takes one, and only [`authorize`] makes them.
+/// Proof of an authorization. Every call of the store takes one. [`authorize`] makes it for a request, and
+/// [`Access::internal`] for the program's own work.
 #[derive(Clone, Debug)]
 pub struct Access {
     actor: Arc<str>,
@@ -13,8 +14,8 @@ pub struct Access {
 pub enum Visibility {
     /// All tenants.
     Everything,
-    /// These tenants, each as far as its entry says. Never empty; one entry a tenant, sorted by name. Made by
-    /// [`Visibility::tenants`].
+    /// These tenants, each as far as its entry says. Never empty, with one entry per tenant, sorted by name:
+    /// [`Visibility::tenants`] makes it.
     Tenants(Arc<[TenantSight]>),
     /// Nothing.
     Nothing,
@@ -25,34 +26,34 @@ pub enum Visibility {
 pub struct TenantSight {
     /// The tenant.
     pub tenant: Arc<str>,
-    /// The part that he sees, beside what all callers of the tenant see.
+    /// The part that the caller sees. All callers of the tenant also see its tenant-wide objects.
     pub sight: Sight,
 }
 
-/// The part of a tenant that is seen.
+/// The part of a tenant that a caller sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
     /// All of it.
     Whole,
-    /// These namespaces (for us: projects), as of the request: the objects in them, and the cluster-scoped objects of
-    /// the same names. Two values that share one list are equal without a look at it.
+    /// These namespaces (for us: projects), as of the request: the objects in them, and the cluster-scoped objects with
+    /// the same names. Two values that share one list are equal without a comparison of its items.
     Namespaces(Arc<BTreeSet<String>>),
 }
 
 impl Visibility {
-    /// A tenant, whole.
+    /// All of one tenant.
     pub fn tenant(tenant: &str) -> Self {
         Self::tenants([TenantSight { tenant: Arc::from(tenant), sight: Sight::Whole }])
     }
 
-    /// What is seen of some tenants, each named once.
+    /// Parts of these tenants, each named once.
     pub fn tenants(sights: impl IntoIterator<Item = TenantSight>) -> Self {
         let mut sights: Vec<TenantSight> = sights.into_iter().collect();
         sights.sort_by(|a, b| a.tenant.cmp(&b.tenant));
         if sights.is_empty() { Self::Nothing } else { Self::Tenants(Arc::from(sights)) }
     }
 
-    /// What is seen of a tenant; `None` when nothing is.
+    /// The visible part of a tenant; `None` if nothing is visible.
     pub fn of_tenant(&self, tenant: &str) -> Option<&Sight> {
         match self {
             Self::Everything => Some(&Sight::Whole),
@@ -67,26 +68,26 @@ impl Visibility {
 
 /// Decides who may call the store. The one implementation that serves requests is the API server's.
 pub trait Authorizer {
-    /// What is asked, by whom.
+    /// The request, with its caller.
     type Request: ?Sized + Sync;
-    /// Why it was refused.
+    /// Why the request was refused.
     type Refusal;
 
-    /// Allows with a visibility and the actor's name, or refuses.
+    /// Allows the request, with the actor's name and visibility, or refuses it.
     fn decide(
         &self,
         request: &Self::Request,
     ) -> impl Future<Output = Result<(Arc<str>, Visibility), Self::Refusal>> + Send;
 }
 
-/// Asks an authorizer; the only maker of [`Access`] for requests.
+/// Asks an authorizer. This is the only way to get an [`Access`] for a request.
 pub async fn authorize<A: Authorizer>(authorizer: &A, request: &A::Request) -> Result<Access, A::Refusal> {
     let (actor, visibility) = authorizer.decide(request).await?;
     Ok(Access { actor, visibility })
 }
 
 impl Access {
-    /// For the program's own work, which nobody asked for: audit, compaction, start-up. `task` is logged.
+    /// For the program's own work, such as audit, compaction and start-up. `task` is logged.
     pub fn internal(task: &'static str) -> Self {
         Self { actor: Arc::from(task), visibility: Visibility::Everything }
     }
@@ -96,7 +97,7 @@ impl Access {
         &self.actor
     }
 
-    /// What he may see.
+    /// What the caller may see.
     pub fn visibility(&self) -> &Visibility {
         &self.visibility
     }

@@ -1,10 +1,10 @@
-//! Compares the ledger, the claims and the columns of objects with what the bodies say. It shares no sum with
-//! the write path: everything is added up again, in one snapshot, from the objects themselves.
+//! Compares the ledger, the claims and the columns of objects with the objects' bodies. It shares no sum with the
+//! write path: it adds everything up again from the objects, in one snapshot.
 
 use crate::connect::{self, unavailable};
 use crate::ledger::{self, Parents, Row, RowKey, Rows};
 use crate::model::{Key, KindId};
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use crate::store::Store;
 use crate::{Access, Error, Revision, Visibility};
 use futures_util::TryStreamExt as _;
@@ -18,53 +18,55 @@ use uuid::Uuid;
 /// Longest silence of the server while it sends the objects.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Reads bodies for the audit. The program that knows the kinds supplies it.
+/// Reads accounts out of bodies for the audit. The program that knows the kinds implements it.
 pub trait Accounts: Send + Sync {
-    /// What a body says; `None` for a kind that this program does not know. The error says what is wrong with the body.
+    /// The account of an object with this body; `None` for a kind that this program does not know. The error says what
+    /// is wrong with the body.
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String>;
 }
 
-/// Something that is not as it should be.
+/// A difference between the database and what the objects say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// A row of the ledger.
     Ledger {
-        /// Which.
+        /// The key of the row.
         row: RowKey,
-        /// What it is.
+        /// The row in the database.
         found: Row,
-        /// What the objects and holds add up to.
+        /// The sum of the objects and holds.
         expected: Row,
     },
     /// A claim.
     Claim {
         /// The place.
         claim: Claim,
-        /// Who has it.
+        /// The uid that has it.
         found: Option<Uuid>,
-        /// Who should have it.
+        /// The uid that should have it.
         expected: Option<Uuid>,
     },
     /// A row of the objects.
     Object {
-        /// Which.
+        /// The object's key.
         key: Key,
         /// What is wrong.
         reason: String,
     },
-    /// Scopes that pay each other in a circle: nobody grants what they give away, and their charges cannot be known.
-    Circle {
+    /// Scopes that pay each other in a cycle: no scope above grants what they give away, and their charges cannot be
+    /// known.
+    Cycle {
         /// Each pays the next, the last one the first.
         scopes: Vec<Scope>,
     },
 }
 
 impl Difference {
-    /// The scope whose ledger it is about; of a circle, one of its scopes.
+    /// The scope whose ledger it is about. For a cycle: one of its scopes.
     pub fn scope(&self) -> Option<&Scope> {
         match self {
             Self::Ledger { row, .. } => Some(&row.scope),
-            Self::Circle { scopes } => scopes.first(),
+            Self::Cycle { scopes } => scopes.first(),
             Self::Claim { .. } | Self::Object { .. } => None,
         }
     }
@@ -85,7 +87,7 @@ impl fmt::Display for Difference {
             Self::Object { key, reason } => {
                 write!(f, "object {}/{} of kind {}: {reason}", key.namespace, key.name, key.kind.0)
             }
-            Self::Circle { scopes } => {
+            Self::Cycle { scopes } => {
                 let names: Vec<&str> =
                     scopes.iter().chain(scopes.first()).map(|scope| scope.name.as_str()).collect();
                 write!(f, "circle of scopes: {}: one of them needs another parent", names.join(" pays "))
@@ -94,17 +96,17 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What an audit has found.
+/// The result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// The revision of its snapshot.
+    /// The revision of the audit's snapshot.
     pub revision: Revision,
-    /// Objects that were read.
+    /// The number of objects that were read.
     pub objects: u64,
-    /// Everything that is not as it should be; empty is good.
+    /// All differences; empty if all is well.
     pub differences: Vec<Difference>,
-    /// Objects of kinds that this program does not know, by the number of the kind: a later release writes, too. The
-    /// scopes that they pay are neither judged nor repaired.
+    /// The number of objects of kinds that this program does not know, by kind: a later release writes, too. The audit
+    /// neither judges nor repairs the scopes that they pay.
     pub unknown: BTreeMap<KindId, u64>,
 }
 
@@ -142,18 +144,18 @@ pub(crate) const OBJECT_COLUMNS: &str =
 impl Store {
     /// Audits everything in one snapshot, while writes go on.
     pub async fn audit(&self, access: &Access, accounts: &dyn Accounts) -> Result<AuditReport, Error> {
-        operator(access)?;
-        Ok(self.survey(accounts).await?.report)
+        require_operator(access)?;
+        Ok(self.compare_ledger(accounts).await?.report)
     }
 
-    pub(crate) async fn survey(&self, accounts: &dyn Accounts) -> Result<Survey, Error> {
+    pub(crate) async fn compare_ledger(&self, accounts: &dyn Accounts) -> Result<LedgerSurvey, Error> {
         let taking = async {
             let mut connection = connect::connect(self.url(), "store audit").await?;
             let limits = "SET statement_timeout = '10min'; SET idle_in_transaction_session_timeout = '10min'";
             sqlx::raw_sql(limits).execute(&mut connection).await?;
             let mut snapshot =
                 connection.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-            let survey = Survey::take(&mut snapshot, accounts, self.standings()).await?;
+            let survey = LedgerSurvey::take(&mut snapshot, accounts, self.scope_roles()).await?;
             snapshot.rollback().await?;
             Ok::<_, sqlx::Error>(survey)
         };
@@ -161,33 +163,33 @@ impl Store {
     }
 }
 
-/// Only a caller who sees everything may do what concerns all tenants.
-pub(crate) fn operator(access: &Access) -> Result<(), Error> {
+/// Fails unless the caller sees everything: only such a caller may do what concerns all tenants.
+pub(crate) fn require_operator(access: &Access) -> Result<(), Error> {
     if *access.visibility() == Visibility::Everything { Ok(()) } else { Err(Error::NotFound) }
 }
 
-/// The ledger and what it should be, in one snapshot.
+/// The ledger of one snapshot, and what it should be.
 #[derive(Debug, Default)]
-pub(crate) struct Survey {
+pub(crate) struct LedgerSurvey {
     pub(crate) report: AuditReport,
-    /// How often the ledger had been repaired.
+    /// How often the ledger was repaired before the snapshot.
     pub(crate) repairs: i64,
     pub(crate) found: Rows,
     pub(crate) expected: Rows,
     pub(crate) parents: Parents,
     pub(crate) claims: BTreeMap<Claim, Uuid>,
-    /// Scopes whose charges are not known: an object that pays them is of an unknown kind or cannot be read, or they
-    /// are in a circle. The scopes above them are among these.
-    pub(crate) unjudged: BTreeSet<Scope>,
+    /// Scopes whose charges cannot be known, with the scopes above them: an object that pays them is of an unknown kind
+    /// or cannot be read, or they are in a cycle.
+    pub(crate) indeterminate: BTreeSet<Scope>,
     /// The objects of unknown kinds, and those that cannot be read.
-    strangers: BTreeSet<Uuid>,
+    unreadable: BTreeSet<Uuid>,
 }
 
-impl Survey {
+impl LedgerSurvey {
     async fn take(
         snapshot: &mut PgTransaction<'_>,
         accounts: &dyn Accounts,
-        standings: &Standings,
+        scope_roles: &ScopeRoles,
     ) -> Result<Self, sqlx::Error> {
         let mut survey = Self::default();
         let counters = sqlx::query_as("SELECT v, repairs FROM rev").fetch_one(&mut **snapshot).await?;
@@ -204,7 +206,7 @@ impl Survey {
             }
         }
         ledger::add_holds(&mut survey.expected, snapshot).await?;
-        survey.cut_circles();
+        survey.break_cycles();
         ledger::add_excess(&mut survey.expected, &survey.parents);
         // When several holds name one place, one of them has the claim.
         let held = "SELECT DISTINCT ON (h.domain, h.place) h.domain, h.place, h.uid \
@@ -212,23 +214,23 @@ impl Survey {
              WHERE h.place <> '' AND h.domain <> '' \
              ORDER BY h.domain, h.place, c.uid IS DISTINCT FROM h.uid, h.created, h.uid";
         for (claim, uid) in claims(snapshot, held).await? {
-            // An object at the same place has it.
+            // An object at the same place has the claim.
             survey.claims.entry(claim).or_insert(uid);
         }
         survey.found = ledger::read(snapshot).await?;
         let claims = claims(snapshot, "SELECT domain, place, uid FROM claims").await?;
-        survey.climb();
-        survey.compare(standings, &claims);
+        survey.include_ancestors();
+        survey.compare(scope_roles, &claims);
         Ok(survey)
     }
 
-    /// Adds an object; the error says what its row has wrong.
+    /// Adds an object. The error says what is wrong with its row.
     fn add(&mut self, stored: &ObjectRow, accounts: &dyn Accounts) -> Result<(), String> {
         let kind = KindId(stored.kind);
         let account = accounts.account(kind, stored.body.as_bytes());
         let Ok(Some(account)) = account else {
-            self.strangers.insert(stored.uid);
-            self.unjudged.extend(stored.scope());
+            self.unreadable.insert(stored.uid);
+            self.indeterminate.extend(stored.scope());
             return account.map(|_none| *self.report.unknown.entry(kind).or_default() += 1);
         };
         ledger::add_account(&mut self.expected, &account);
@@ -244,37 +246,39 @@ impl Survey {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
-    /// Takes circles out of the tree, so that a walk upwards comes to an end.
-    fn cut_circles(&mut self) {
-        for scopes in ledger::circles(&self.parents) {
+    /// Removes the cycles from the tree of scopes, so that every walk upwards ends.
+    fn break_cycles(&mut self) {
+        for scopes in ledger::cycles(&self.parents) {
             for scope in &scopes {
                 self.parents.remove(scope);
-                self.unjudged.insert(scope.clone());
+                self.indeterminate.insert(scope.clone());
             }
-            self.report.differences.push(Difference::Circle { scopes });
+            self.report.differences.push(Difference::Cycle { scopes });
         }
     }
 
-    /// The scopes above an unjudged scope are not judged either.
-    fn climb(&mut self) {
-        let mut below: Vec<Scope> = self.unjudged.iter().cloned().collect();
-        while let Some(parent) = below.pop().and_then(|scope| self.parents.get(&scope).cloned()) {
-            if self.unjudged.insert(parent.clone()) {
-                below.push(parent);
+    /// Adds the scopes above an indeterminate scope: they are indeterminate, too.
+    fn include_ancestors(&mut self) {
+        let mut below: Vec<Scope> = self.indeterminate.iter().cloned().collect();
+        while let Some(scope) = below.pop() {
+            if let Some(parent) = self.parents.get(&scope)
+                && self.indeterminate.insert(parent.clone())
+            {
+                below.push(parent.clone());
             }
         }
     }
 
-    /// Whether it is known who pays a scope and who grants to it.
-    fn is_judged(&self, scope: &Scope, standings: &Standings) -> bool {
-        let known = self.report.unknown.is_empty() || standings.kind_of(scope).is_some();
-        known && !self.unjudged.contains(scope)
+    /// Whether it is known which objects pay a scope and grant to it.
+    fn is_determinate(&self, scope: &Scope, scope_roles: &ScopeRoles) -> bool {
+        let known = self.report.unknown.is_empty() || scope_roles.kind_of(scope).is_some();
+        known && !self.indeterminate.contains(scope)
     }
 
-    fn compare(&mut self, standings: &Standings, claims: &BTreeMap<Claim, Uuid>) {
+    fn compare(&mut self, scope_roles: &ScopeRoles, claims: &BTreeMap<Claim, Uuid>) {
         let keys: BTreeSet<&RowKey> = self.found.keys().chain(self.expected.keys()).collect();
         let mut differences = Vec::new();
-        for row in keys.into_iter().filter(|row| self.is_judged(&row.scope, standings)) {
+        for row in keys.into_iter().filter(|row| self.is_determinate(&row.scope, scope_roles)) {
             let found = self.found.get(row).copied().unwrap_or_default();
             let expected = self.expected.get(row).copied().unwrap_or_default();
             if found != expected {
@@ -284,7 +288,7 @@ impl Survey {
         let places: BTreeSet<&Claim> = claims.keys().chain(self.claims.keys()).collect();
         for claim in places {
             let (found, expected) = (claims.get(claim).copied(), self.claims.get(claim).copied());
-            if found != expected && !found.is_some_and(|uid| self.strangers.contains(&uid)) {
+            if found != expected && !found.is_some_and(|uid| self.unreadable.contains(&uid)) {
                 differences.push(Difference::Claim { claim: claim.clone(), found, expected });
             }
         }
@@ -317,7 +321,7 @@ impl ObjectRow {
         Some(Scope::new(ScopeKind(self.scope_kind?), self.scope.as_deref()?))
     }
 
-    /// The columns that are not what the body says.
+    /// The columns that differ from the body's account.
     pub(crate) fn wrong_columns(&self, account: &Account) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.tenant != account.tenant {
@@ -333,5 +337,24 @@ impl ObjectRow {
             wrong.push(format!("locked is {} in the row", self.locked));
         }
         wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quota::ScopeKind;
+
+    #[test]
+    fn all_ancestors_of_all_indeterminate_scopes_are_indeterminate() {
+        let scope = |name: &str| Scope::new(ScopeKind(1), name);
+        let mut survey = LedgerSurvey::default();
+        for (child, parent) in [("a", "b"), ("b", "c"), ("y", "z")] {
+            survey.parents.insert(scope(child), scope(parent));
+        }
+        // The last one, which has no parent, is looked at first.
+        survey.indeterminate = ["a", "y", "~"].map(scope).into();
+        survey.include_ancestors();
+        assert_eq!(survey.indeterminate, ["a", "b", "c", "y", "z", "~"].map(scope).into());
     }
 }

@@ -1,15 +1,15 @@
-//! A batch of writes as the arrays of `apply_batch` (see `sql/`): a scope, row or place that many writes touch is
-//! named once.
+//! A batch of writes as the array arguments of `apply_batch` (see `sql/`). The arrays name a scope, ledger row or place
+//! once, however many writes touch it.
 
-/// What the writes do to quota.
+/// The changes that the writes make to quota.
 mod charge;
-/// The scopes, rows and places that they concern.
+/// The arrays of scopes, ledger rows and places.
 mod rows;
 
 use crate::model::{Before, Change, NewState, Write};
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use crate::{Error, Key, Revision, connect, functions};
-pub(crate) use charge::{Quota, asked};
+pub(crate) use charge::{QuotaChanges, requested_amount};
 use quota::Account;
 use sqlx::postgres::{PgArguments, PgDatabaseError};
 use sqlx::query::Query;
@@ -29,45 +29,45 @@ static APPLY: LazyLock<String> = LazyLock::new(|| {
 });
 const ARGUMENTS: usize = 49;
 
-/// What is the same for all batches of a writer.
+/// The settings that are the same for all batches of a writer.
 #[derive(Clone, Debug)]
-pub(crate) struct Rules {
+pub(crate) struct WriterConfig {
     pub(crate) writer: Uuid,
-    pub(crate) standings: Standings,
+    pub(crate) scope_roles: ScopeRoles,
     pub(crate) children_max: i64,
-    /// How many batches look first after one that was wrong about a row.
-    pub(crate) wary_batches: u32,
+    /// How many batches are [`BatchMode::Checked`] after a [`BatchMode::Optimistic`] one has failed.
+    pub(crate) checked_batches: u32,
     pub(crate) notify: bool,
-    /// The next transaction may run in another session: nothing is prepared, and no state of the session is relied
-    /// on.
+    /// A proxy may run the next transaction in another session: nothing is prepared, and nothing relies on the
+    /// session's state.
     pub(crate) pooled: bool,
 }
 
-/// What is done before the rows are written.
+/// How the function decides a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// Each row is looked at, and each write gets its own outcome.
-    First,
-    /// Nothing: the rows are taken to be as the writes say. If one is not, the call fails with [`MISTAKEN`], and
-    /// nothing is done.
-    Never,
-    /// As [`Self::First`], and then everything is rolled back.
-    Rehearse,
-    /// As [`Self::First`], but everything is rolled back when a write is refused.
-    Together,
+pub(crate) enum BatchMode {
+    /// It reads each row before it writes, and decides each write by itself.
+    Checked,
+    /// It writes without a check. If a row is not as its write says, or the writes do not fit all together, the call
+    /// fails with [`NOT_AS_EXPECTED`] or [`UNIQUE_VIOLATION`], and nothing is written.
+    Optimistic,
+    /// As [`Self::Checked`], and then everything is rolled back.
+    DryRun,
+    /// As [`Self::Checked`], but everything is rolled back when a write is refused.
+    AllOrNothing,
 }
 
-/// The error of a batch of [`Look::Never`] that was wrong about a row.
-const MISTAKEN: &str = "SB002";
-/// The same when the row was to be new.
+/// A batch of [`BatchMode::Optimistic`] failed: a row is not as its write says, or the sums do not fit.
+const NOT_AS_EXPECTED: &str = "SB002";
+/// A batch of [`BatchMode::Optimistic`] failed: a row that its write creates exists.
 const UNIQUE_VIOLATION: &str = "23505";
 
-/// How a rehearsal ends.
-const REHEARSED: &str = "SB003";
+/// The function has rolled everything back. The error's detail is its answer.
+const ROLLED_BACK: &str = "SB003";
 
-/// Whether a call failed because a row was not as its write says, or the writes do not fit whole.
-pub(crate) fn is_mistaken(error: &sqlx::Error) -> bool {
-    connect::has_code(error, MISTAKEN) || connect::has_code(error, UNIQUE_VIOLATION)
+/// Whether an optimistic batch failed so that it must be sent again as [`BatchMode::Checked`].
+pub(crate) fn needs_checked_retry(error: &sqlx::Error) -> bool {
+    connect::has_code(error, NOT_AS_EXPECTED) || connect::has_code(error, UNIQUE_VIOLATION)
 }
 
 /// One entry for each change of a row of `objects`. A move has two: the deletion at the old key, and right behind it
@@ -100,14 +100,14 @@ struct Row<'a> {
     body: &'a str,
 }
 
-/// What the writes of one batch ask for.
+/// The arguments of one batch.
 #[derive(Debug)]
 pub(crate) struct Batch<'a> {
     entries: BatchEntries<'a>,
-    quota: Quota<'a>,
+    quota: QuotaChanges<'a>,
 }
 
-/// The answer of the function, or of the table `batches`, which remembers it: an outcome for each entry.
+/// The answer of the function, which the table `batches` keeps, too: an outcome for each entry.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub(crate) struct BatchAnswer {
     pub(crate) base: i64,
@@ -120,14 +120,14 @@ crate::row::columns!(BatchAnswer { base, outcome, detail });
 impl<'a> Batch<'a> {
     pub(crate) fn new(
         writes: impl IntoIterator<Item = &'a Write>,
-        standings: &Standings,
+        scope_roles: &ScopeRoles,
     ) -> Result<Self, Error> {
-        let mut batch = Self { entries: BatchEntries::default(), quota: Quota::new() };
+        let mut batch = Self { entries: BatchEntries::default(), quota: QuotaChanges::new() };
         for write in writes {
             batch.entries.push(write)?;
-            if charge::concerns_ledger(write, standings) {
+            if charge::affects_ledger(write, scope_roles) {
                 let entry = i32::try_from(batch.entries.op.len()).unwrap_or(i32::MAX);
-                batch.quota.push(write, entry, standings)?;
+                batch.quota.push(write, entry, scope_roles)?;
             }
         }
         Ok(batch)
@@ -137,15 +137,15 @@ impl<'a> Batch<'a> {
     pub(crate) async fn apply(
         &self,
         connection: &mut PgConnection,
-        rules: &Rules,
+        config: &WriterConfig,
         seq: i64,
-        look: Look,
-    ) -> Result<BatchAnswer, Unapplied> {
-        if !rules.pooled {
-            return self.call(connection, rules, seq, look).await;
+        mode: BatchMode,
+    ) -> Result<BatchAnswer, ApplyError> {
+        if !config.pooled {
+            return self.call(connection, config, seq, mode).await;
         }
         let mut transaction = connection.begin_with(connect::BEGIN_POOLED).await?;
-        let answer = self.call(&mut transaction, rules, seq, look).await?;
+        let answer = self.call(&mut transaction, config, seq, mode).await?;
         transaction.commit().await?;
         Ok(answer)
     }
@@ -153,27 +153,27 @@ impl<'a> Batch<'a> {
     async fn call(
         &self,
         connection: &mut PgConnection,
-        rules: &Rules,
+        config: &WriterConfig,
         seq: i64,
-        look: Look,
-    ) -> Result<BatchAnswer, Unapplied> {
-        let (together, grows) = self.quota.flags();
-        let detail = if look == Look::Never { None } else { Some(self.quota.detail()?) };
+        mode: BatchMode,
+    ) -> Result<BatchAnswer, ApplyError> {
+        let (independent, grows) = self.quota.flags();
+        let detail = if mode == BatchMode::Optimistic { None } else { Some(self.quota.detail()?) };
         let query = sqlx::query(AssertSqlSafe(APPLY.as_str()))
-            .persistent(!rules.pooled)
-            .bind(rules.writer)
+            .persistent(!config.pooled)
+            .bind(config.writer)
             .bind(seq)
-            .bind(rules.children_max)
-            .bind(rules.notify)
-            .bind(rules.pooled)
-            .bind(match look {
-                Look::Rehearse => Some(true),
-                Look::Together => None,
-                Look::First | Look::Never => Some(false),
+            .bind(config.children_max)
+            .bind(config.notify)
+            .bind(config.pooled)
+            .bind(match mode {
+                BatchMode::DryRun => Some(true),
+                BatchMode::AllOrNothing => None,
+                BatchMode::Checked | BatchMode::Optimistic => Some(false),
             })
-            .bind(rules.standings.kinds())
-            .bind(rules.standings.required())
-            .bind(together)
+            .bind(config.scope_roles.kinds())
+            .bind(config.scope_roles.required())
+            .bind(independent)
             .bind(grows)
             .bind(detail);
         let row = self.quota.bind(self.entries.bind(query)).fetch_one(connection).await?;
@@ -181,26 +181,30 @@ impl<'a> Batch<'a> {
     }
 
     /// Decides the batch as it would be decided now, in one statement that is rolled back.
-    pub(crate) async fn rehearse(
+    pub(crate) async fn dry_run(
         &self,
         connection: &mut PgConnection,
-        rules: &Rules,
-    ) -> Result<BatchAnswer, Unapplied> {
-        match self.call(connection, rules, 1, Look::Rehearse).await {
-            Err(Unapplied::Database(error)) if connect::has_code(&error, REHEARSED) => rehearsed(&error),
+        config: &WriterConfig,
+    ) -> Result<BatchAnswer, ApplyError> {
+        match self.call(connection, config, 1, BatchMode::DryRun).await {
+            Err(ApplyError::Database(error)) if connect::has_code(&error, ROLLED_BACK) => {
+                rolled_back_answer(&error)
+            }
             Err(error) => Err(error),
             Ok(_) => Err(Error::Corrupt("a rehearsal was not taken back".to_owned()).into()),
         }
     }
 
-    /// Makes all writes or none, in one statement. The outcomes say which were refused.
-    pub(crate) async fn together(
+    /// Makes all writes or none, in one statement. The outcomes say which writes were refused.
+    pub(crate) async fn apply_all_or_nothing(
         &self,
         connection: &mut PgConnection,
-        rules: &Rules,
-    ) -> Result<BatchAnswer, Unapplied> {
-        match self.call(connection, rules, 1, Look::Together).await {
-            Err(Unapplied::Database(error)) if connect::has_code(&error, REHEARSED) => rehearsed(&error),
+        config: &WriterConfig,
+    ) -> Result<BatchAnswer, ApplyError> {
+        match self.call(connection, config, 1, BatchMode::AllOrNothing).await {
+            Err(ApplyError::Database(error)) if connect::has_code(&error, ROLLED_BACK) => {
+                rolled_back_answer(&error)
+            }
             answer => answer,
         }
     }
@@ -208,33 +212,33 @@ impl<'a> Batch<'a> {
 
 /// Why a batch has no answer.
 #[derive(Debug)]
-pub(crate) enum Unapplied {
-    /// It cannot be put into a statement.
-    Unsaid(Error),
-    /// The database did not answer.
+pub(crate) enum ApplyError {
+    /// The batch cannot be put into a statement.
+    Invalid(Error),
+    /// The database has returned an error, or no answer.
     Database(sqlx::Error),
 }
 
-impl From<Error> for Unapplied {
+impl From<Error> for ApplyError {
     fn from(error: Error) -> Self {
-        Self::Unsaid(error)
+        Self::Invalid(error)
     }
 }
 
-impl From<sqlx::Error> for Unapplied {
+impl From<sqlx::Error> for ApplyError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(error)
     }
 }
 
-fn rehearsed(error: &sqlx::Error) -> Result<BatchAnswer, Unapplied> {
-    let told = error.as_database_error().and_then(|told| told.try_downcast_ref::<PgDatabaseError>());
-    let answer = told.and_then(PgDatabaseError::detail).unwrap_or_default();
+fn rolled_back_answer(error: &sqlx::Error) -> Result<BatchAnswer, ApplyError> {
+    let database = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    let answer = database.and_then(PgDatabaseError::detail).unwrap_or_default();
     serde_json::from_str(answer).map_err(|why| Error::Corrupt(format!("a rehearsal's answer: {why}")).into())
 }
 
 impl<'a> BatchEntries<'a> {
-    /// Adds a write. The last of its entries is the one that is decided.
+    /// Adds a write. A write with several entries is decided by its last one.
     fn push(&mut self, write: &'a Write) -> Result<(), Error> {
         let Write { key, uid, change, .. } = write;
         let (uid, state) = (*uid, change.state());

@@ -1,30 +1,30 @@
 //! The watch cache: every object in memory, in bytes, with the last changes to undo.
 //!
-//! One tail fills it. A reader that needs it fresh asks the tail for one more look at the database. A look answers
-//! only the readers who asked before it began.
+//! One tail fills it. A reader that needs fresh data makes the tail poll the database once more. A poll answers only
+//! the readers that asked before it began.
 
-/// How it follows the database.
+/// How the cache follows the database.
 mod config;
-/// What the cache, its tail and its readers share.
+/// The state that the cache, its tail and its readers share.
 pub(crate) mod inner;
 /// Selections compiled for matching.
 pub(crate) mod filter;
-/// Connections that stay open.
-pub(crate) mod kept;
+/// Connections that stay open between uses.
+pub(crate) mod connection;
 /// Gauges and counters.
 pub(crate) mod metrics;
 /// Objects of one kind with their indexes.
 pub(crate) mod objects;
 /// The last changes.
 pub(crate) mod ring;
-/// Everything at one revision.
+/// All objects at one revision.
 pub(crate) mod state;
 
 use crate::access::Access;
 use crate::compact;
 use crate::error::Error;
 use crate::history;
-use crate::history::shelf::Past;
+use crate::history::segments::SegmentCache;
 pub use crate::kinds::Kinds;
 use crate::model::{Entry, Key, KindId, Revision};
 use crate::read::At;
@@ -47,34 +47,35 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The name that the server shows.
+/// The `application_name` of the cache's connections.
 const APPLICATION: &str = "store-read";
 
 /// All objects in memory, following the database. Clones share one cache.
 #[derive(Clone, Debug)]
 pub struct Cache(pub(crate) Arc<CacheInner>);
 
-/// What the cache tells of itself.
+/// The size and progress of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheStatus {
-    /// Its revision.
+    /// The cache's revision.
     pub revision: Revision,
     /// Revisions that the database has and the cache has not.
     pub lag: u64,
-    /// History up to here may be gone.
+    /// History up to this revision may be compacted.
     pub compacted: Revision,
     /// Objects by kind.
     pub objects: Vec<(KindId, usize)>,
     /// Changes in the ring.
     pub ring_changes: usize,
-    /// Bytes that the ring keeps alive.
+    /// Bytes that the ring keeps in memory.
     pub ring_bytes: usize,
     /// Open watches.
     pub watches: usize,
 }
 
 impl Cache {
-    /// An empty cache of a database, `postgres://…`; with [`CacheConfig::primary`], of a standby. It fills once it is started.
+    /// An empty cache of the database at `url`, `postgres://…`. With [`CacheConfig::primary`], `url` is a standby. The
+    /// cache fills once it is started.
     pub fn open(url: &str, kinds: Kinds, config: CacheConfig) -> Result<Self, Error> {
         let prepared = config.prepared;
         let options = |url: &str| -> Result<PgConnectOptions, Error> {
@@ -105,16 +106,16 @@ impl Cache {
             subscriptions,
             changed,
             progress: watch::Sender::default(),
-            confirmed: Mutex::default(),
-            asked: AtomicU64::new(0),
+            fresh_as_of: Mutex::default(),
+            tickets: AtomicU64::new(0),
             event_bytes: AtomicU64::new(0),
             handover: Arc::new(Handover::new()),
-            past: Past::default(),
+            history: SegmentCache::default(),
             metrics,
         })))
     }
 
-    /// Starts the tail, the listener, the reader of the past and the compaction.
+    /// Starts the tail, the listener, the reader of older events and the compaction.
     pub fn start(&self, tasks: &Tasks) {
         tasks.spawn("store-tail", tail::run(Arc::clone(&self.0)));
         if let Some(options) = &self.0.listening {
@@ -139,19 +140,19 @@ impl Cache {
         self.0.progress.borrow().synced
     }
 
-    /// How old the cache may be: for how long a commit may be missing here. `None` before the cache was filled.
+    /// How old the cache may be: a commit may be missing in it for this long. `None` before the cache was filled.
     pub fn age(&self) -> Option<Duration> {
         self.0.age()
     }
 
-    /// Waits until [`Self::synced`].
+    /// Waits until [`Self::synced`] is true.
     pub async fn until_synced(&self) {
         let mut progress = self.0.progress.subscribe();
         // The sender lives in self: this cannot fail.
         let _seen = progress.wait_for(|progress| progress.synced).await;
     }
 
-    /// Waits until it holds what the database had at a revision or later.
+    /// Waits until the cache has the state of this revision or of a later one.
     pub async fn until_filled(&self, revision: Revision) {
         let mut progress = self.0.progress.subscribe();
         // The sender lives in self: this cannot fail.
@@ -174,41 +175,41 @@ impl Cache {
         self.0.progress.borrow().revision
     }
 
-    /// The newest revision that is known here: of a write that was answered here, or of one that others were seen to
-    /// make.
+    /// The newest revision that this replica knows of: of its own acknowledged writes, or of other replicas' writes
+    /// that it has read.
     pub fn seen(&self) -> Revision {
         let progress = self.0.progress.borrow();
         progress.seen.max(progress.revision)
     }
 
-    /// The newest change of a kind that a watch may have told of.
+    /// The newest change of a kind that a list or a watch may have shown.
     pub fn changed(&self, kind: KindId) -> Revision {
         self.0.changed(kind)
     }
 
-    /// The newest revision, asked of the database; the cache has it when this returns.
+    /// The newest revision of the database. The cache has it when this returns.
     pub async fn current_revision(&self) -> Result<Revision, Error> {
-        self.0.reach(At::Latest).await?;
+        self.0.wait_until_fresh(At::Latest).await?;
         Ok(self.revision())
     }
 
-    /// Notes a revision that a write was answered with: a database that is behind it has lost it.
-    pub fn saw(&self, revision: Revision) {
+    /// Notes the revision of an acknowledged write. A database that is behind it has lost the write.
+    pub fn note_acknowledged(&self, revision: Revision) {
         self.0.progress.send_if_modified(|progress| {
             progress.seen = progress.seen.max(revision);
-            progress.shown = progress.shown.max(revision);
+            progress.committed = progress.committed.max(revision);
             false
         });
     }
 
-    /// What the cache tells of itself.
+    /// The cache's size and progress.
     pub fn status(&self) -> CacheStatus {
         let progress = self.0.progress.borrow().clone();
-        let watches = self.0.subscriptions.open();
+        let watches = self.0.subscriptions.open_count();
         let state = self.0.read();
         CacheStatus {
             revision: state.revision,
-            lag: progress.seen.max(progress.shown).0.saturating_sub(state.revision.0),
+            lag: progress.seen.max(progress.committed).0.saturating_sub(state.revision.0),
             compacted: progress.compacted,
             objects: state.kinds.iter().map(|(kind, objects)| (*kind, objects.len())).collect(),
             ring_changes: state.ring.len(),
@@ -219,7 +220,7 @@ impl Cache {
 
     /// One object.
     pub async fn get(&self, access: &Access, key: &Key, at: At) -> Result<Arc<Entry>, Error> {
-        self.0.reach(at).await?;
+        self.0.wait_until_fresh(at).await?;
         let state = self.0.read();
         let path = Path::of(key);
         let found = match at {

@@ -8,27 +8,28 @@ use std::borrow::Cow;
 use std::str::FromStr as _;
 use std::time::Duration;
 
-/// The channel on which a committed batch announces its last revision. A hint, never the truth.
+/// The channel on which a committed batch announces its last revision. Nothing relies on these notifications.
 pub const NOTIFY_CHANNEL: &str = "store";
 
-/// A connection that is not there after this time counts as refused.
+/// A connection that is not open after this time counts as refused.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The server gives up a statement after 10 s and waits 5 s for a lock; a session that hangs in a transaction
-/// or whose client has vanished lets its locks go. Servers before 17 have no `transaction_timeout`; a standby knows no
-/// transaction that is serializable, as this one would be where that is the default.
+/// The settings of a session. The server cancels a statement after 10 s, and waits at most 5 s for a lock. It ends a
+/// session that hangs in a transaction or whose client has vanished, so that its locks are released. Servers before 17
+/// have no `transaction_timeout`. The isolation level comes first: a standby refuses serializable transactions, and
+/// this would be one where they are the default.
 pub(crate) const SESSION: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; SET statement_timeout = '10s'; SET lock_timeout = '5s'; \
      SET idle_in_transaction_session_timeout = '5s'; SET tcp_user_timeout = '10s'; \
      SET tcp_keepalives_idle = '10s'; SET tcp_keepalives_interval = '3s'; SET tcp_keepalives_count = 3; \
      SET default_transaction_isolation = 'read committed'; SET synchronous_commit = on; \
      SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout'";
 
-/// Begins a transaction in a session that a pool may give to anybody.
+/// Begins a transaction in a session that a proxy may share among clients.
 pub(crate) const BEGIN_POOLED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '10s'; \
      SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
      SET LOCAL synchronous_commit = on";
 
-/// Opens a connection for one of the store's tasks, whose name the server shows.
+/// Opens a connection for one of the store's tasks. The server shows the task's name.
 pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error> {
     let options = PgConnectOptions::from_str(url)?
         .application_name(task)
@@ -42,7 +43,7 @@ pub async fn connect(url: &str, task: &str) -> Result<PgConnection, sqlx::Error>
     within(CONNECT_TIMEOUT, opening).await
 }
 
-/// The result of some work. When it takes longer than this, that is an error of the connection.
+/// The result of some work; an I/O error if it takes longer than the deadline.
 pub(crate) async fn within<T>(
     deadline: Duration,
     work: impl Future<Output = Result<T, sqlx::Error>>,
@@ -52,8 +53,8 @@ pub(crate) async fn within<T>(
         .unwrap_or_else(|_elapsed| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
-/// The answer over a new connection, or why there was none in time.
-pub(crate) async fn in_time<T>(
+/// The result of some work on a new connection; a text that says so if it takes longer than the deadline.
+pub(crate) async fn with_timeout<T>(
     deadline: Duration,
     asked: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {
@@ -62,30 +63,30 @@ pub(crate) async fn in_time<T>(
         .unwrap_or_else(|_elapsed| Err("PostgreSQL does not answer on a new connection".to_owned()))
 }
 
-/// The SQLSTATE of an error, if PostgreSQL has sent one.
+/// The SQLSTATE of an error, if it comes from PostgreSQL.
 pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<Cow<'_, str>> {
     error.as_database_error().and_then(DatabaseError::code)
 }
 
 /// Whether an error has this SQLSTATE.
 pub(crate) fn has_code(error: &sqlx::Error, code: &str) -> bool {
-    sqlstate(error).is_some_and(|told| told == code)
+    sqlstate(error).is_some_and(|own| own == code)
 }
 
-/// What a failed statement means for what it was to do.
+/// Why a statement has failed, and whether its transaction may be committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StatementFailure {
     /// The connection is gone: the statement may or may not have been committed.
     Lost(String),
-    /// Nothing was written, and not because of the statement.
+    /// Nothing was written, for a reason outside of the statement.
     Unavailable(String),
-    /// As [`Self::Unavailable`], and it lasts until somebody makes room or mends something: the server is out of disk or
-    /// memory, or its files fail.
+    /// As [`Self::Unavailable`], until somebody frees or repairs something: the server has no disk space or memory
+    /// left, or its files fail.
     Exhausted(String),
-    /// As [`Self::Unavailable`], and another connection may do better: this server takes no writes, or the session
-    /// has lost what was prepared in it.
+    /// As [`Self::Unavailable`], and another connection may succeed: this server takes no writes, or the session has
+    /// lost its prepared statements.
     Unfit(String),
-    /// Nothing was written, because something in the statement's data is wrong.
+    /// Nothing was written, because the statement or its data is wrong.
     Fault(String),
 }
 
@@ -130,12 +131,12 @@ impl StatementFailure {
     }
 }
 
-/// A failed statement, in the words of [`StatementFailure`].
-pub(crate) fn told(error: &sqlx::Error) -> String {
+/// The text of [`StatementFailure`] for an error.
+pub(crate) fn failure_text(error: &sqlx::Error) -> String {
     StatementFailure::of(error).into_text()
 }
 
-/// The error of a read, or of a write that was rolled back.
+/// The error for a caller whose read has failed, or whose write was rolled back.
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 pub(crate) fn unavailable(error: sqlx::Error) -> Error {
     match &error {

@@ -1,7 +1,7 @@
 //! Changes that somebody has made to the schema by hand.
 //!
-//! The schema is made once more, in a transaction that is rolled back, and compared with the one that is there: so
-//! each PostgreSQL is judged by what it makes of the migrations itself.
+//! The migrations make a second schema in a transaction that is rolled back, and the current schema is compared with
+//! it. So the definitions of both come from the same PostgreSQL.
 
 use crate::{Error, connect, functions, migrate};
 use sqlx::postgres::PgConnection;
@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// Tables of a schema. Those of other programs, and the list of migrations, are not ours.
+/// The tables of the current schema.
 const TABLES: &str = "SELECT relname::text FROM pg_class \
      WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' ORDER BY 1";
 
-/// What the tables `$1` and the functions `$2` of the current schema are made of: a name, and how it is defined.
+/// The parts of the tables `$1` and functions `$2` of the current schema: the name and the definition of each.
 const DESCRIBE: &str = "WITH ours AS ( \
        SELECT oid, relname, relpersistence, relrowsecurity FROM pg_class \
        WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r' AND relname = ANY($1)) \
@@ -47,7 +47,7 @@ const DESCRIBE: &str = "WITH ours AS ( \
 /// How the schema of the database differs from what the migrations make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchemaDifference {
-    /// It is not there.
+    /// The database does not have it.
     Missing {
         /// Such as `column objects.body`.
         what: String,
@@ -56,16 +56,16 @@ pub enum SchemaDifference {
     Foreign {
         /// Such as `index objects.objects_by_age`.
         what: String,
-        /// How it is defined.
+        /// Its definition.
         is: String,
     },
-    /// It is another one.
+    /// It is defined otherwise.
     Changed {
         /// Such as `constraint ledger.ledger_never_over_committed`.
         what: String,
-        /// How it is defined.
+        /// Its definition in the database.
         is: String,
-        /// How the migrations define it.
+        /// Its definition by the migrations.
         made: String,
     },
 }
@@ -80,10 +80,11 @@ impl fmt::Display for SchemaDifference {
     }
 }
 
-type Parts = BTreeMap<String, String>;
+/// Definitions by name.
+type Definitions = BTreeMap<String, String>;
 
-/// Compares the schema with this version's. `None` for a schema of another version: the programs of that version
-/// judge it.
+/// Compares the schema with this version's. `None` for a schema of another version: programs of that version compare
+/// it.
 pub(crate) async fn differences(url: &str) -> Result<Option<Vec<SchemaDifference>>, Error> {
     let mut connection = connect::connect(url, "schema").await.map_err(connect::unavailable)?;
     let compared = compare(&mut connection).await.map_err(connect::unavailable);
@@ -95,23 +96,23 @@ async fn compare(connection: &mut PgConnection) -> Result<Option<Vec<SchemaDiffe
     if !migrate::is_of_this_version(connection).await? {
         return Ok(None);
     }
-    let there: String =
+    let current: String =
         sqlx::query_scalar("SELECT current_schema()::text").fetch_one(&mut *connection).await?;
     let mut transaction = connection.begin().await?;
-    let anew = format!("store_{}", Uuid::new_v4().simple());
-    sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {anew}"))).execute(&mut *transaction).await?;
-    look_at(&mut transaction, &anew).await?;
-    migrate::make(&mut transaction).await?;
+    let fresh = format!("store_{}", Uuid::new_v4().simple());
+    sqlx::raw_sql(AssertSqlSafe(format!("CREATE SCHEMA {fresh}"))).execute(&mut *transaction).await?;
+    set_search_path(&mut transaction, &fresh).await?;
+    migrate::create_schema(&mut transaction).await?;
     let tables: Vec<String> =
         sqlx::query_scalar(TABLES).persistent(false).fetch_all(&mut *transaction).await?;
     let made = describe(&mut transaction, &tables).await?;
-    look_at(&mut transaction, &there).await?;
+    set_search_path(&mut transaction, &current).await?;
     let is = describe(&mut transaction, &tables).await?;
     transaction.rollback().await?;
-    Ok(Some(between(made, is)))
+    Ok(Some(diff(made, is)))
 }
 
-async fn look_at(connection: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
+async fn set_search_path(connection: &mut PgConnection, schema: &str) -> Result<(), sqlx::Error> {
     sqlx::query("SELECT set_config('search_path', quote_ident($1), true)")
         .persistent(false)
         .bind(schema)
@@ -120,13 +121,13 @@ async fn look_at(connection: &mut PgConnection, schema: &str) -> Result<(), sqlx
         .map(drop)
 }
 
-async fn describe(connection: &mut PgConnection, tables: &[String]) -> Result<Parts, sqlx::Error> {
+async fn describe(connection: &mut PgConnection, tables: &[String]) -> Result<Definitions, sqlx::Error> {
     let query = sqlx::query(DESCRIBE).persistent(false).bind(tables).bind(functions::names());
     let rows = query.fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
-fn between(made: Parts, mut is: Parts) -> Vec<SchemaDifference> {
+fn diff(made: Definitions, mut is: Definitions) -> Vec<SchemaDifference> {
     let mut found = Vec::new();
     for (what, made) in made {
         match is.remove(&what) {

@@ -1,13 +1,13 @@
 use crate::model::Revision;
 use quota::Violation;
 
-/// Every way the store can fail. Retry is worth it for `Unavailable`, `Held`, `Importing` and `Busy`.
+/// Every way in which the store can fail. A retry may help after `Unavailable`, `Held`, `Importing` and `Busy`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Nothing (visible to the caller) at the key.
+    /// There is no object at the key that the caller may see.
     #[error("object not found")]
     NotFound,
-    /// A create of a key that is taken.
+    /// The key to create is taken.
     #[error("object already exists")]
     AlreadyExists {
         /// Whether the object at the key is being deleted.
@@ -16,13 +16,13 @@ pub enum Error {
     /// The object is not at the expected revision, or has another uid.
     #[error("object is at another revision")]
     Conflict,
-    /// A write that may only lower what its object costs or grants would raise it: a defect of the caller.
+    /// A write that may only lower what its object costs or grants would raise it. This is a bug of the caller.
     #[error("the write may not grow what its object costs or grants")]
     NotAdmitted,
     /// The quota rules refuse the write.
     #[error("refused by {} quota rules", .0.len())]
     Refused(Vec<Violation>),
-    /// The tenant has as many objects or bytes as a tenant may, whatever its quota.
+    /// The tenant has as many objects or bytes as a tenant may have, whatever its quota.
     #[error("tenant {tenant:?} may keep {most} {word} here, and {asked} more would be too many")]
     Full {
         /// The tenant.
@@ -34,7 +34,7 @@ pub enum Error {
         /// The unit: objects, or bytes of them.
         word: &'static str,
     },
-    /// After a divergence of history, growth waits for the audit.
+    /// Growth is held: after a divergence of history or an import until the audit, or by an operator.
     #[error("growth is held until the audit has compared the member clusters")]
     Held,
     /// An import is under way, or was killed.
@@ -42,7 +42,7 @@ pub enum Error {
         "an import is under way: it ends when `business-api import --apply` is through; call it again if it was killed"
     )]
     Importing,
-    /// The revision, or the continue token's, was compacted. `current` is for the message.
+    /// The revision is compacted.
     #[error("revision {asked} is compacted, current is {current}")]
     Expired {
         /// What was asked for.
@@ -50,13 +50,13 @@ pub enum Error {
         /// The newest revision.
         current: Revision,
     },
-    /// The snapshot of a continue token was compacted. `continue_token` goes on at the newest state.
+    /// The snapshot of a continue token is compacted.
     #[error("the continue token is too old")]
     ContinueExpired {
-        /// A fresh token for an inconsistent rest.
+        /// A token that goes on at the newest state, which is another snapshot.
         continue_token: String,
     },
-    /// The revision lies in the future for longer than the store waits.
+    /// The revision is newer than the database's, and did not come while the store waited.
     #[error("revision {asked} is ahead of {current}")]
     TooFarAhead {
         /// What was asked for.
@@ -76,13 +76,13 @@ pub enum Error {
     /// PostgreSQL cannot be reached, is read-only, full or too slow. Nothing was written.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// The outcome of a write could not be learnt before the deadline. It may or may not have happened.
+    /// The outcome of a write could not be found out before the deadline. It may or may not have been made.
     #[error("the outcome of the write is unknown")]
     Unknown,
-    /// The schema of the database is not one that this program can bring to its own version.
+    /// This program cannot migrate the schema of the database to its own version.
     #[error("the schema does not fit: {0}")]
     Schema(String),
-    /// A stored body or row is not what was written.
+    /// Stored data, or the data of a write, is wrong.
     #[error("corrupt data: {0}")]
     Corrupt(String),
 }

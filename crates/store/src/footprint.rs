@@ -1,5 +1,5 @@
-//! How much of a store a tenant's objects take, counted by tenant. Quota counts what objects mean; this counts
-//! what is stored, for many objects mean nothing to any quota.
+//! The number and the bytes of objects in the store, by tenant. Quota counts what objects cost; this counts what is
+//! stored, as many objects cost nothing.
 
 use crate::model::Entry;
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ impl Footprints {
         self.0.get(tenant).copied().unwrap_or_default()
     }
 
-    /// An object has come, changed or gone.
+    /// Counts an object that was created, changed or deleted.
     pub(crate) fn change(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         if let Some((tenant, entry)) = new.and_then(owned) {
             self.add(tenant, Footprint::of(entry));
@@ -83,6 +83,7 @@ impl Footprints {
     }
 }
 
+/// The tenant that owns an entry, if there is one, and the entry.
 fn owned(entry: &Entry) -> Option<(&str, &Entry)> {
     Some((entry.attributes.tenant.as_deref()?, entry))
 }

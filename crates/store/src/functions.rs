@@ -1,14 +1,14 @@
-//! The functions of `sql/`. A hash of their texts is part of their names, so the functions of two releases lie side
-//! by side, and both releases can write at the same time.
+//! The functions of `sql/`. A hash of their texts is part of their names. So a database has the functions of two
+//! releases side by side, and both releases can write at the same time.
 
 use meta::quantity::Quantity;
 use sha2::{Digest as _, Sha256};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::sync::LazyLock;
 
-/// Digits of the texts' hash in a name.
+/// Number of digits of the hash in a name.
 const DIGITS: usize = 12;
-/// Scopes above an entry.
+/// Most scopes above an entry.
 const ANCESTORS_MAX: usize = 100;
 
 const FILES: [&str; 6] = [
@@ -29,7 +29,7 @@ const NAMES: [&str; 7] = [
     "import_objects",
 ];
 
-/// The texts with the constants that several of them have, but still without the functions' names.
+/// The texts, with the constants filled in that several of them have. The functions' names are not filled in yet.
 static TEXTS: LazyLock<[String; 6]> = LazyLock::new(|| {
     let (amount, ancestors) = (Quantity::MAX.nanos_text(), ANCESTORS_MAX.to_string());
     FILES.map(|text| text.replace("{amount_max}", &amount).replace("{ancestors_max}", &ancestors))
@@ -51,7 +51,7 @@ pub(crate) fn name(function: &str) -> String {
     format!("{function}_{}", *SUFFIX)
 }
 
-/// Installs the functions, unless they are there. Several may do it at once.
+/// Installs the functions unless they exist. Several replicas may do it at once.
 pub(crate) async fn install(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     if are_installed(connection).await? {
         return Ok(());
@@ -59,13 +59,13 @@ pub(crate) async fn install(connection: &mut PgConnection) -> Result<(), sqlx::E
     let mut transaction = connection.begin().await?;
     sqlx::raw_sql("LOCK TABLE compaction IN SHARE ROW EXCLUSIVE MODE").execute(&mut *transaction).await?;
     if !are_installed(&mut transaction).await? {
-        make(&mut transaction).await?;
+        create(&mut transaction).await?;
     }
     transaction.commit().await
 }
 
-/// Creates the functions, which must not be there yet.
-pub(crate) async fn make(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+/// Creates the functions, which must not exist yet.
+pub(crate) async fn create(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     install_as(connection, &SUFFIX).await
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn install_as(connection: &mut PgConnection, suffix: &str) -> R
     Ok(())
 }
 
-/// Whether the functions of this release are there.
+/// Whether the functions of this release exist.
 pub(crate) async fn are_installed(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     sqlx::query_scalar("SELECT bool_and(to_regproc(n) IS NOT NULL) FROM unnest($1::text[]) AS n")
         .persistent(false)

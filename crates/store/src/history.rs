@@ -1,17 +1,17 @@
-//! The past beyond the ring, read from the primary's table of events: what another connection finds at a standby has
-//! not been compared with the primary.
+//! Events that are older than the ring, for watches that start from an old revision. They are read from the primary's
+//! table of events. Nobody has compared the events of a standby with the primary, so they are not used here.
 //!
-//! One task reads for all watches, a stretch at a time, and each stretch serves all watches that are within it. When
-//! thousands come back at once, the past is read once.
+//! One task reads for all watches, one segment of the history at a time, and a segment serves all watches whose
+//! revision it covers. So when thousands of watches come back at once, the history is read once.
 
-/// Stretches that were read, and the watches that wait.
-pub(crate) mod shelf;
+/// Segments that were read, and the watches that wait for one.
+pub(crate) mod segments;
 
+use crate::cache::connection::ReusableConnection;
 use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
-use crate::cache::kept::KeptConnection;
 use crate::cache::state::Event;
-use crate::divergence::{self, HistoryVerdict};
+use crate::divergence::{self, HistoryComparison};
 use crate::error::Error;
 use crate::model::Revision;
 use crate::read::WatchItem;
@@ -19,7 +19,7 @@ use crate::tail::head::Head;
 use crate::tail::sql;
 use crate::watch::frames::Frames;
 use runtime::Backoff;
-use shelf::{Asked, Found, Stretch};
+use segments::{LoadedSegment, Lookup, Segment};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use std::collections::VecDeque;
@@ -27,18 +27,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Longest time that a stretch may take.
-const STRETCH_DEADLINE: Duration = Duration::from_secs(10);
-/// Longest wait of a watch: others may come first, and it may not be known yet whether the server has the history
-/// that is followed.
+/// Longest time that reading one segment may take.
+const SEGMENT_DEADLINE: Duration = Duration::from_secs(10);
+/// Longest wait of a watch. Other watches may come first, and the server may not be known yet to have the history that
+/// this replica follows.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// The pause after a failure, at first and at most.
-const PAUSE: Duration = Duration::from_millis(200);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// When no watch has waited for so long, the connection is closed.
-const IDLE: Duration = Duration::from_mins(1);
+/// First pause after a failure.
+const BACKOFF_FLOOR: Duration = Duration::from_millis(200);
+/// Longest pause after a failure.
+const BACKOFF_CEILING: Duration = Duration::from_secs(5);
+/// The connection is closed when no watch has waited for this long.
+const IDLE_MAX: Duration = Duration::from_mins(1);
 
-/// At most 500 events, and no more after 1 MiB of them: so much is in memory for each stretch.
+/// One segment: at most 500 events, and none after the one that reaches 1 MiB. So much of it is in memory.
 const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        e.kind, e.namespace, e.name, e.uid, e.rv, e.body, e.op::text, e.before, e.follow \
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
@@ -48,88 +49,89 @@ const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        WHERE bytes_before < 1048576) e ON true \
      WHERE c.id = 1";
 
-/// The events after `cursor` that a watch of this generation sees, and where it reads on; `None` if they are gone.
+/// The events after `cursor` that a watch of this generation sees, and the revision after which the watch reads on.
+/// `None` if the events are gone.
 pub(crate) async fn read(
     cache: &CacheInner,
     generation: u64,
     filter: &Filter,
     cursor: Revision,
 ) -> Result<Option<(VecDeque<WatchItem>, Revision)>, Error> {
-    let stretch = match cache.past.ask(generation, cursor) {
-        Asked::Here(stretch) => Some(stretch),
-        Asked::Later(answer) => match tokio::time::timeout(WAIT_MAX, answer).await {
+    let segment = match cache.history.get(generation, cursor) {
+        Lookup::Cached(segment) => Some(segment),
+        Lookup::Pending(answer) => match tokio::time::timeout(WAIT_MAX, answer).await {
             Ok(Ok(answer)) => answer.map_err(|why| Error::Unavailable(why.to_string()))?,
             Ok(Err(_)) | Err(_) => return Err(Error::Unavailable("no answer in time".to_owned())),
         },
     };
     // The history may have been lost meanwhile.
-    let Some(stretch) = stretch.filter(|_| cache.read().generation == generation) else { return Ok(None) };
-    let items = stretch.after(cursor).filter_map(|change| Frames::default().item(change, filter));
-    Ok(Some((items.collect(), stretch.to.max(cursor))))
+    let Some(segment) = segment.filter(|_| cache.read().generation == generation) else { return Ok(None) };
+    let items = segment.after(cursor).filter_map(|change| Frames::default().item(change, filter));
+    Ok(Some((items.collect(), segment.to.max(cursor))))
 }
 
 /// Reads for watches until the program ends.
 #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
 pub(crate) async fn run(cache: Arc<CacheInner>) {
-    let mut connection = KeptConnection::default();
-    let mut backoff = Backoff::new(PAUSE, PAUSE_MAX);
-    // Looks in a row that have found nothing.
-    let mut vain: u32 = 0;
+    let mut connection = ReusableConnection::default();
+    let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
+    // Failed reads in a row.
+    let mut failures: u32 = 0;
     loop {
         let generation = cache.read().generation;
-        let Some(after) = cache.past.next(generation) else {
-            if tokio::time::timeout(IDLE, cache.past.wanted()).await.is_err() {
+        let Some(after) = cache.history.next_request(generation) else {
+            if tokio::time::timeout(IDLE_MAX, cache.history.until_requested()).await.is_err() {
                 connection.close();
-                cache.past.tidy();
+                cache.history.evict_unread();
             }
             continue;
         };
-        match tokio::time::timeout(STRETCH_DEADLINE, look(&cache, &mut connection, after)).await {
-            Ok(Ok(Outcome::Found(found))) => {
-                cache.past.answer(after, &found);
-                vain = 0;
+        match tokio::time::timeout(SEGMENT_DEADLINE, read_segment(&cache, &mut connection, after)).await {
+            Ok(Ok(ReadOutcome::Loaded(loaded))) => {
+                cache.history.complete(after, &loaded);
+                failures = 0;
                 backoff.reset();
                 continue;
             }
-            Ok(Ok(Outcome::Lost(generation))) => {
-                cache.past.lose(generation);
+            Ok(Ok(ReadOutcome::EpochEnded(generation))) => {
+                cache.history.discard_generation(generation);
                 continue;
             }
-            // The tail finds out what it is; the watches that wait are served then.
-            Ok(Ok(Outcome::NotKnown(why))) if vain == 0 => {
+            // The watches go on waiting: the tail compares the histories.
+            Ok(Ok(ReadOutcome::Unverified(why))) if failures == 0 => {
                 tracing::warn!(
                     why,
                     "the past is not read: this server's history is not the one that is known"
                 );
             }
-            Ok(Ok(Outcome::NotKnown(_))) => {}
-            // A connection that is lost says nothing of the server: the next one may be had at once.
-            Ok(Err(_)) if vain == 0 => {}
-            Ok(Err(error)) => cache.past.fail(&error.to_string()),
-            Err(_) => cache.past.fail("no answer in time"),
+            Ok(Ok(ReadOutcome::Unverified(_))) => {}
+            // One lost connection does not mean that the server is away: a new connection may work at once.
+            Ok(Err(_)) if failures == 0 => {}
+            Ok(Err(error)) => cache.history.fail_waiters(&error.to_string()),
+            Err(_) => cache.history.fail_waiters("no answer in time"),
         }
-        vain = vain.saturating_add(1);
+        failures = failures.saturating_add(1);
         backoff.wait().await;
     }
 }
 
-enum Outcome {
-    Found(Found),
+enum ReadOutcome {
+    Loaded(LoadedSegment),
     /// The epoch of this generation has ended.
-    Lost(u64),
-    /// The server has another history than this replica, or less of it, which nobody has declared.
-    NotKnown(&'static str),
+    EpochEnded(u64),
+    /// The server's history differs from this replica's, or is shorter, and no replica has begun a new epoch yet.
+    Unverified(&'static str),
 }
 
-/// The cache's position. No stretch goes further: events beyond it have not been compared with anything.
+/// How far the cache has come in its history. No segment goes beyond `limit`: later events are not verified.
 #[derive(Clone, Copy)]
-struct Known {
+struct CachePosition {
     generation: u64,
     epoch: Uuid,
     limit: Revision,
 }
 
-impl Known {
+impl CachePosition {
     fn of(cache: &CacheInner) -> Self {
         let horizon = cache.horizon();
         let state = cache.read();
@@ -137,60 +139,60 @@ impl Known {
     }
 }
 
-/// Reads the events after a revision, and makes sure that the server has the newest event that the cache knows: so
-/// what the watches get belongs to the history that is followed.
-async fn look(
+/// Reads the events after a revision. Then checks that the server has the newest event of the cache, so that the
+/// watches get events of the history that this replica follows.
+async fn read_segment(
     cache: &CacheInner,
-    kept: &mut KeptConnection,
+    reusable: &mut ReusableConnection,
     after: Revision,
-) -> Result<Outcome, sqlx::Error> {
+) -> Result<ReadOutcome, sqlx::Error> {
     let prepared = cache.config.prepared;
-    let known = Known::of(cache);
-    let mut connection = kept.take(cache.authority(), prepared).await?;
+    let position = CachePosition::of(cache);
+    let mut connection = reusable.take(cache.primary_options(), prepared).await?;
     let rows = sql::rows(&mut connection, prepared, EVENTS, &[after.into()]).await?;
     cache.metrics.history_reads.inc();
     let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
-    if head.epoch != known.epoch {
-        return Ok(Outcome::Lost(known.generation));
+    if head.epoch != position.epoch {
+        return Ok(ReadOutcome::EpochEnded(position.generation));
     }
     match divergence::compare(cache, &mut connection, false).await? {
-        HistoryVerdict::Same => {}
-        HistoryVerdict::Other => return Ok(Outcome::Lost(known.generation)),
-        HistoryVerdict::Diverged(why) => return Ok(Outcome::NotKnown(why)),
+        HistoryComparison::Same => {}
+        HistoryComparison::NewEpoch => return Ok(ReadOutcome::EpochEnded(position.generation)),
+        HistoryComparison::Diverged(why) => return Ok(ReadOutcome::Unverified(why)),
     }
-    kept.put_back(connection);
-    let stretch = Arc::new(stretch(cache, known, head, &rows, after)?);
-    Ok(Outcome::Found(Found { stretch, compacted: head.compacted }))
+    reusable.put_back(connection);
+    let segment = Arc::new(build_segment(cache, position, head, &rows, after)?);
+    Ok(ReadOutcome::Loaded(LoadedSegment { segment, compacted: head.compacted }))
 }
 
-/// The stretch that these rows after a revision cover completely.
-fn stretch(
+/// The segment that these rows cover completely. They are the rows after the revision `after`.
+fn build_segment(
     cache: &CacheInner,
-    known: Known,
+    position: CachePosition,
     head: Head,
     rows: &[PgRow],
     after: Revision,
-) -> Result<Stretch, sqlx::Error> {
+) -> Result<Segment, sqlx::Error> {
     let mut events = Vec::with_capacity(rows.len());
-    let (mut last, mut follow) = (after, false);
+    let (mut last, mut has_more) = (after, false);
     for row in rows {
         let Some(revision) = row.try_get::<Option<i64>, _>(7)? else { continue };
         let revision = sql::as_revision(revision);
         if revision > last {
             last = revision;
-            follow = row.try_get::<Option<bool>, _>(11)?.unwrap_or_default();
+            has_more = row.try_get::<Option<bool>, _>(11)?.unwrap_or_default();
         }
-        if revision <= known.limit {
+        if revision <= position.limit {
             events.extend(sql::event(&cache.kinds, row, 3)?);
         }
     }
     events.sort_by_key(|event| event.entry.revision);
-    // The last page reaches the counter of its snapshot.
-    let end = if follow { last } else { head.revision };
-    Ok(Stretch {
-        generation: known.generation,
+    // Without more events, the rows cover everything up to the revision counter of their snapshot.
+    let end = if has_more { last } else { head.revision };
+    Ok(Segment {
+        generation: position.generation,
         from: after.max(head.compacted),
-        to: end.min(known.limit).max(after),
+        to: end.min(position.limit).max(after),
         changes: events.into_iter().map(Event::into_change).collect(),
     })
 }

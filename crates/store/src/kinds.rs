@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Kinds(Arc<BTreeMap<KindId, Arc<dyn Kind>>>);
 
 impl Kinds {
-    /// What is known of a kind.
+    /// A kind by its number.
     pub fn get(&self, id: KindId) -> Option<&Arc<dyn Kind>> {
         self.0.get(&id)
     }
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Kinds {
     }
 }
 
-/// A kind by its names; its number is its place in the list that the store was opened with, from 1.
+/// The group and resource of a kind. Its number is its position, from 1, in the list that the store was opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KindName {
     pub(crate) group: String,
@@ -45,6 +45,7 @@ impl KindName {
     }
 }
 
-pub(crate) fn number(index: usize) -> Option<KindId> {
+/// The number of the kind at this index, counted from 0.
+pub(crate) fn id_at(index: usize) -> Option<KindId> {
     i16::try_from(index.checked_add(1)?).ok().map(KindId)
 }

@@ -1,11 +1,11 @@
-//! The ledger's rows as Rust sees them: recomputed from objects and holds, and read.
+//! The rows of the ledger: computed from objects and holds, and read from the database.
 
 use quota::{Account, Scope, ScopeKind};
 use sqlx::PgConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The key of a row of the ledger: scope, domain, key. An empty name stands for the whole.
+/// The key of a row of the ledger. An empty name stands for a whole scope or domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// The scope.
@@ -31,17 +31,17 @@ impl fmt::Display for RowKey {
 /// A row of the ledger. Amounts are in units of 10⁻⁹.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The scope names the domain.
+    /// The scope lists the domain.
     pub listed: bool,
     /// An object that uses the domain must carry each of its limited keys.
     pub mandatory: bool,
-    /// Keys of the domain with a limit.
+    /// The number of keys of the domain with a limit.
     pub limits: i64,
-    /// Children and holds that count in the row.
+    /// The number of children and holds that count in the row.
     pub children: i64,
-    /// The limit.
+    /// The limit; `None` if unlimited.
     pub hard: Option<i128>,
-    /// The amounts of children and holds, and what the children's own children have beyond the children's limits.
+    /// The sum of the amounts of children and holds, and of the children's excess.
     pub allocated: i128,
     /// By how much `allocated` is above the limit.
     pub excess: i128,
@@ -89,7 +89,7 @@ pub(crate) fn add_account(rows: &mut Rows, account: &Account) {
     }
 }
 
-/// The rows that these accounts add up to.
+/// The rows of a ledger with these accounts.
 pub fn of_accounts(accounts: &[Account]) -> Rows {
     let (mut rows, mut parents) = (Rows::new(), Parents::new());
     for account in accounts {
@@ -105,23 +105,23 @@ pub fn of_accounts(accounts: &[Account]) -> Rows {
 /// The scope that each scope pays.
 pub(crate) type Parents = BTreeMap<Scope, Scope>;
 
-/// Scopes that pay each other in turn; of each circle, every scope pays the next, and the last one the first.
-pub(crate) fn circles(parents: &Parents) -> Vec<Vec<Scope>> {
-    let (mut seen, mut circles) = (BTreeSet::new(), Vec::new());
+/// The cycles of scopes that pay each other: in each cycle, every scope pays the next one, and the last one the first.
+pub(crate) fn cycles(parents: &Parents) -> Vec<Vec<Scope>> {
+    let (mut seen, mut cycles) = (BTreeSet::new(), Vec::new());
     for start in parents.keys() {
-        let (mut way, mut next) = (Vec::new(), Some(start));
+        let (mut path, mut next) = (Vec::new(), Some(start));
         while let Some(scope) = next.filter(|scope| seen.insert(*scope)) {
-            way.push(scope);
+            path.push(scope);
             next = parents.get(scope);
         }
-        if let Some(first) = next.and_then(|met| way.iter().position(|scope| *scope == met)) {
-            circles.push(way.into_iter().skip(first).cloned().collect());
+        if let Some(first) = next.and_then(|met| path.iter().position(|scope| *scope == met)) {
+            cycles.push(path.into_iter().skip(first).cloned().collect());
         }
     }
-    circles
+    cycles
 }
 
-/// Carries excess upwards: what is above a limit also counts in the scope that is paid.
+/// Carries excess upwards: an amount above a limit also counts in the scope that is paid.
 pub(crate) fn add_excess(rows: &mut Rows, parents: &Parents) {
     let over = |row: &Row| row.hard.map_or(0, |hard| row.allocated.saturating_sub(hard).max(0));
     let mut changed: Vec<RowKey> =
@@ -139,8 +139,8 @@ pub(crate) fn add_excess(rows: &mut Rows, parents: &Parents) {
     }
 }
 
-/// The part of each row's allocation that is excess of the scopes that pay it.
-pub(crate) fn inherited(rows: &Rows, parents: &Parents) -> BTreeMap<RowKey, i128> {
+/// The part of each row's allocation that is the excess of the scopes that pay it.
+pub(crate) fn inherited_excess(rows: &Rows, parents: &Parents) -> BTreeMap<RowKey, i128> {
     let mut inherited = BTreeMap::new();
     for (key, row) in rows.iter().filter(|(_, row)| row.excess != 0) {
         if let Some(parent) = parents.get(&key.scope) {
@@ -186,7 +186,7 @@ pub(crate) async fn read(connection: &mut PgConnection) -> Result<Rows, sqlx::Er
     stored.into_iter().map(LedgerRow::row).collect()
 }
 
-/// Adds the holds.
+/// Adds the amounts of the holds to the rows.
 pub(crate) async fn add_holds(rows: &mut Rows, connection: &mut PgConnection) -> Result<(), sqlx::Error> {
     let query = "SELECT scope_kind, scope, domain, key, false AS listed, false AS mandatory, 0::bigint AS limits, \
          sum(carried::int) AS children, NULL::text AS hard, sum(amount)::text AS allocated, '0' AS excess \

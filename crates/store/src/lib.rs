@@ -3,20 +3,20 @@
 //! The store knows revisions, tenants and amounts; it knows no HTTP and none of the kinds it keeps.
 //!
 //! ```text
-//!            ┌ write ─▶ writer ─▶ apply_batch() ─▶ objects, events, ledger, claims   (one transaction a batch)
-//!  Access ─▶ ┤                                          │ LISTEN is a hint, a poll is the truth
+//!            ┌ write ─▶ writer ─▶ apply_batch() ─▶ objects, events, ledger, claims   (one transaction per batch)
+//!  Access ─▶ ┤                                          │ LISTEN only makes the next poll come sooner
 //!            └ get, list, watch ◀── cache ◀── tail ◀────┘
 //! ```
 
-/// Proof that somebody was allowed to ask, and the part of the store that he may see.
+/// Proof of an authorization, and the part of the store that a caller may see.
 pub mod access;
-/// Keys, revisions, entries, attributes: the words of the store.
+/// Keys, revisions, entries, attributes and writes.
 pub mod model;
-/// Queries, pages and watch items.
+/// Queries and their results.
 pub mod read;
-/// Every way the store can fail.
+/// Errors.
 pub mod error;
-/// All objects in memory, following the database.
+/// The watch cache: all objects in memory.
 pub mod cache;
 /// Lists.
 mod list;
@@ -26,59 +26,59 @@ mod token;
 pub mod watch;
 /// The one task that follows the table of events.
 mod tail;
-/// Watches from a past that only the table of events knows.
+/// Events that are older than the cache's ring, for watches.
 mod history;
-/// A database whose history is not the one that was followed.
+/// Divergence of history: the database does not have the history that was followed.
 pub mod divergence;
-/// A database that was restored.
+/// The declaration that the database was restored.
 mod restored;
-/// The server that the history is on.
-mod server;
-/// Forgetting old events.
+/// The identity of the server and tables that hold the history.
+mod identity;
+/// Compaction of old events.
 mod compact;
 
-/// The store as its users see it.
+/// The public interface of the store.
 pub mod store;
 /// Connections, and what PostgreSQL's errors mean.
 pub mod connect;
-/// Which kinds stand for scopes.
+/// The kinds whose objects stand for scopes.
 mod scopes;
 /// The kinds of this store, by number.
 mod kinds;
-/// The functions of the database.
+/// The SQL functions, and their installation.
 mod functions;
-/// Rows as structs.
+/// Rows of PostgreSQL as structs.
 mod row;
-/// The schema.
+/// Migrations of the schema.
 mod migrate;
 /// Changes that somebody has made to the schema by hand.
 pub mod drift;
-/// How much a tenant's objects take.
+/// The number and bytes of a tenant's objects.
 mod footprint;
-/// How much they may take.
-mod room;
-/// A write on its way to its batch.
+/// The limit of a tenant's objects and bytes.
+mod tenant_limit;
+/// A write that waits for its batch.
 mod pending;
-/// The one task that writes.
+/// The one task that writes to the database.
 mod writer;
-/// A batch as the arrays of one call.
+/// A batch as the array arguments of the SQL function.
 mod batch;
 
-/// The ledger's rows, added up and read.
+/// The rows of the ledger: computed from accounts, and read from the database.
 pub mod ledger;
 /// Compares the ledger with the objects.
 pub mod audit;
-/// Brings the ledger back to what the objects say.
+/// Repairs the ledger from the objects.
 pub mod repair;
-/// Objects that come from another system.
+/// Import of objects from another system.
 pub mod import;
-/// Amounts that count without an object, and growth that is held.
+/// Holds on growth, and holds of amounts.
 pub mod hold;
 
-/// Whether the store can rely on a server.
+/// Checks whether a server does what the store relies on.
 pub mod conformance;
 
-/// For tests: a PostgreSQL of one's own, the rules in memory.
+/// For tests: a PostgreSQL server of the test's own, and the quota rules in memory.
 #[cfg(feature = "testing")]
 pub mod testing;
 

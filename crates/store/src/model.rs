@@ -4,17 +4,17 @@ use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Number of a kind in the table `kinds`.
+/// The number of a kind in the table `kinds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(pub i16);
 
-/// What the store has to know of a kind to index its objects.
+/// A kind of objects, as far as the store must know it to index them.
 pub trait Kind: Send + Sync + 'static {
     /// API group.
     fn group(&self) -> &str;
     /// Plural resource name.
     fn resource(&self) -> &str;
-    /// How its objects stand for scopes: each for the scope of its own name.
+    /// Whether and how its objects stand for scopes. Each object stands for the scope of its own name.
     fn stands_for(&self) -> Option<ScopeRole> {
         None
     }
@@ -30,30 +30,30 @@ pub trait Kind: Send + Sync + 'static {
 pub struct ScopeRole {
     /// The kind of the scopes.
     pub scope: ScopeKind,
-    /// Whether a scope without its object accepts no charge. Otherwise the scope exists without one, and a domain
-    /// that it does not list is unlimited.
+    /// If true, a scope without its object accepts no charge. Otherwise the scope exists without an object, and a
+    /// domain that it does not list is unlimited.
     pub required: bool,
 }
 
-/// The part of an object that selects and filters look at. As JSON it is the column `events.before`.
+/// The part of an object that selectors and access filters read. As JSON it is the column `events.before`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Attributes {
-    /// The tenant that owns it; `None` for an object of nobody.
+    /// The tenant that owns the object; `None` if no tenant does.
     pub tenant: Option<Box<str>>,
-    /// Every caller of its tenant sees it, whatever else he sees of the tenant.
+    /// Every caller of the tenant sees the object, whatever else he sees of the tenant.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tenant_wide: bool,
-    /// Callers of every tenant see it.
+    /// Callers of every tenant see the object.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub public: bool,
     /// Labels, sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
-    /// Values of [`Kind::fields`]; empty text where absent.
+    /// Values of [`Kind::fields`]; an absent value is an empty text.
     pub fields: Box<[Box<str>]>,
 }
 
-/// Where an object lives.
+/// The key of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Its kind.
@@ -65,18 +65,18 @@ pub struct Key {
 }
 
 impl Key {
-    /// Builds one from its parts.
+    /// A key of these parts.
     pub fn new(kind: KindId, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: Arc::from(namespace), name: Arc::from(name) }
     }
 }
 
-/// A place in the one history of all objects: what clients see as `resourceVersion`.
+/// A position in the one history of all objects. Clients see it as `resourceVersion`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// After every other.
+    /// The largest revision.
     pub const MAX: Self = Self(u64::MAX);
 }
 
@@ -89,15 +89,15 @@ impl fmt::Display for Revision {
 /// One object at one revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it lives.
+    /// Its key.
     pub key: Key,
-    /// Its identity over time.
+    /// Its uid, which never changes.
     pub uid: Uuid,
-    /// Its last change. For the last state of a deleted object: the deletion.
+    /// The revision of its last change. For the last state of a deleted object: of the deletion.
     pub revision: Revision,
     /// JSON without `metadata.resourceVersion`.
     pub body: Bytes,
-    /// What selectors look at.
+    /// What selectors and access filters read.
     pub attributes: Attributes,
 }
 
@@ -149,69 +149,69 @@ pub struct NewState {
     pub account: Account,
 }
 
-/// The state that a writer has read.
+/// The state of an object that a writer has read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// The attributes before, by which a watch notices that an object leaves its selection.
+    /// The attributes before. With them a watch notices that an object leaves its selection.
     pub attributes: Attributes,
-    /// What the object meant to the ledger. The compare-and-swap guarantees that it is true.
+    /// The account before. The compare-and-swap guarantees that it is true.
     pub account: Account,
 }
 
 /// How far a write may raise what its object costs or grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Growth {
-    /// Not at all: it can only lower it.
+    /// Not at all: the write may only lower it.
     #[default]
     Refused,
-    /// Not at all; but the room that the object takes in the store is limited: somebody changes an object that is
-    /// being deleted.
-    Ending,
-    /// As far as it fits; but in these domains only if the scope that is paid lists them, even a scope that exists
-    /// without its object.
+    /// As [`Self::Refused`], but the bytes of the object count against the tenant's limit: somebody changes an object
+    /// that is being deleted.
+    Deleting,
+    /// As far as it fits. In these domains only if the paid scope lists them, even if that scope exists without its
+    /// object.
     Within(Vec<String>),
     /// As far as it fits.
     Free,
 }
 
 impl Growth {
-    /// [`Self::Free`] or [`Self::Refused`].
+    /// [`Self::Free`] if `free`, otherwise [`Self::Refused`].
     pub fn when(free: bool) -> Self {
         if free { Self::Free } else { Self::Refused }
     }
 
-    /// Whether the write may raise anything.
-    pub fn is_some(&self) -> bool {
-        !matches!(self, Self::Refused | Self::Ending)
+    /// Whether the write may raise a cost or a grant.
+    pub fn is_allowed(&self) -> bool {
+        !matches!(self, Self::Refused | Self::Deleting)
     }
 
     /// The domains that have to be listed.
     pub(crate) fn within(&self) -> &[String] {
         match self {
             Self::Within(domains) => domains,
-            Self::Refused | Self::Ending | Self::Free => &[],
+            Self::Refused | Self::Deleting | Self::Free => &[],
         }
     }
 }
 
-/// One write. It is decided inside its batch, after the revision counter's lock is held. What it does to the ledger is
-/// the difference of the accounts before and after it.
+/// One write. It is decided in its batch, under the lock of the revision counter. It changes the ledger by the
+/// difference between the accounts before and after it.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// Where its object is.
+    /// The object's key before the write.
     pub key: Key,
-    /// The object's identity: given at create, expected otherwise.
+    /// The object's uid: of the new object on a create, otherwise a precondition.
     pub uid: Uuid,
-    /// What it does.
+    /// What the write does to the object.
     pub change: Change,
-    /// How far it may raise what the object costs or grants.
+    /// How far the write may raise what the object costs or grants.
     pub growth: Growth,
-    /// On a delete: what becomes of the charge that is left.
+    /// On a delete: the hold that the object's charge becomes.
     pub hold: Option<HoldChange>,
 }
 
 impl Write {
-    /// Gives an object another body. What it means to the ledger stays.
+    /// A write that gives an object another body. Its account stays.
     pub fn rewrite(entry: &Entry, body: String, account: Account) -> Self {
         let before = Before { attributes: entry.attributes.clone(), account: account.clone() };
         let state = NewState { body, account };
@@ -223,36 +223,36 @@ impl Write {
 /// What a write does to its object.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// The key must be free.
+    /// Creates the object. The key must be free.
     Create(NewState),
-    /// The object must be at `expected`.
+    /// Updates the object, which must be at the revision `expected`.
     Update {
         /// The revision that the writer has read.
         expected: Revision,
-        /// The state that he has read.
+        /// The state that the writer has read.
         before: Before,
         /// The new state.
         state: NewState,
     },
-    /// The object must be at `expected`; `last` is the state that watchers get with the deletion.
+    /// Deletes the object, which must be at the revision `expected`.
     Delete {
         /// The revision that the writer has read.
         expected: Revision,
-        /// The state that he has read.
+        /// The state that the writer has read.
         before: Before,
-        /// The last state.
+        /// The last state, which watchers get with the deletion.
         last: NewState,
     },
-    /// The object must be at `expected`, and `to` free. It keeps its uid and what it claims; watchers get a deletion at
-    /// one revision and a creation at the next.
+    /// Moves the object to another key. The object must be at the revision `expected`, and `to` must be free. The
+    /// object keeps its uid and its claims. Watchers get a deletion at one revision and a creation at the next.
     Move {
-        /// Where the object lives afterwards, with the kind that it has.
+        /// The key afterwards, of the same kind.
         to: Key,
         /// The revision that the writer has read.
         expected: Revision,
-        /// The state that he has read.
+        /// The state that the writer has read.
         before: Before,
-        /// The body that he has read, for those who watch the old place.
+        /// The body that the writer has read, which watchers get with the deletion.
         last: String,
         /// The new state.
         state: NewState,
@@ -260,7 +260,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What the object meant before; `None` for a create.
+    /// The account before the change; `None` for a create.
     pub fn before(&self) -> Option<&Account> {
         match self {
             Self::Create(_) => None,
@@ -270,7 +270,7 @@ impl Change {
         }
     }
 
-    /// What it means afterwards; `None` for a delete.
+    /// The account after the change; `None` for a delete.
     pub fn after(&self) -> Option<&Account> {
         match self {
             Self::Create(state) | Self::Update { state, .. } | Self::Move { state, .. } => {
@@ -280,7 +280,7 @@ impl Change {
         }
     }
 
-    /// The newest state that is written to the history.
+    /// The new state; for a delete, the last one.
     pub fn state(&self) -> &NewState {
         match self {
             Self::Create(state)
@@ -290,7 +290,7 @@ impl Change {
         }
     }
 
-    /// Where the object goes, if it goes anywhere.
+    /// The key to which a move moves the object; `None` for other changes.
     pub fn destination(&self) -> Option<&Key> {
         match self {
             Self::Move { to, .. } => Some(to),
@@ -298,8 +298,8 @@ impl Change {
         }
     }
 
-    /// How many revisions it takes.
-    pub(crate) fn steps(&self) -> usize {
+    /// How many revisions the change uses.
+    pub(crate) fn revision_count(&self) -> usize {
         if self.destination().is_some() { 2 } else { 1 }
     }
 }

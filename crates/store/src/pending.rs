@@ -1,4 +1,4 @@
-//! A write on its way to its batch.
+//! A write that waits for its batch.
 
 use crate::Error;
 use crate::model::{Revision, Write};
@@ -8,21 +8,22 @@ use tokio::sync::oneshot;
 
 /// A write that waits for its batch.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct PendingWrite {
     pub(crate) write: Write,
-    /// Set before the write goes out; from then on a caller who gives up does not know its outcome.
-    pub(crate) taken: Arc<AtomicBool>,
+    /// Set before the write is sent to the database. From then on, a caller that stops waiting does not know the
+    /// outcome.
+    pub(crate) sent: Arc<AtomicBool>,
     pub(crate) reply: oneshot::Sender<Result<Revision, Error>>,
 }
 
-impl Pending {
-    /// Whether somebody still waits for the answer; if so, the write goes out now.
-    pub(crate) fn take(&self) -> bool {
-        self.taken.store(true, Ordering::SeqCst);
+impl PendingWrite {
+    /// Marks the write as sent. Returns whether its caller still waits; only then must it be sent.
+    pub(crate) fn start_send(&self) -> bool {
+        self.sent.store(true, Ordering::SeqCst);
         !self.reply.is_closed()
     }
 
-    /// Answers the caller; the write comes back.
+    /// Answers the caller and returns the write.
     pub(crate) fn answer(self, result: Result<Revision, Error>) -> Write {
         if self.reply.send(result).is_err() {
             tracing::debug!("nobody waits for the outcome of a write any more");

@@ -1,4 +1,4 @@
-//! What can be asked of the store, and what comes back.
+//! Queries of the store, and their results.
 
 use crate::model::{Entry, KindId, Revision};
 use bytes::Bytes;
@@ -12,35 +12,35 @@ pub enum At {
     Latest,
     /// Whatever the cache holds.
     Any,
-    /// This revision or a later one; waits at most 3 s for it.
+    /// This revision or a later one. Waits at most 3 s for it.
     NotOlderThan(Revision),
     /// Exactly this revision.
     Exact(Revision),
 }
 
-/// Which objects are meant.
+/// Which objects to read.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// Their kind.
+    /// The objects' kind.
     pub kind: KindId,
-    /// Only in this namespace; all of them when absent.
+    /// The objects' namespace; `None` for all namespaces.
     pub namespace: Option<String>,
-    /// Label selector; empty selects everything.
+    /// Label selector; an empty one selects everything.
     pub labels: LabelSelector,
     /// Field selector over `metadata.name`, `metadata.namespace` and [`crate::Kind::fields`].
     pub fields: FieldSelector,
 }
 
-/// A list.
+/// A request for a page of a list.
 #[derive(Clone, Debug)]
 pub struct ListQuery {
     /// Which objects.
     pub selection: Selection,
-    /// How fresh. Not looked at when a token is given.
+    /// How fresh. Ignored if there is a continue token.
     pub at: At,
-    /// Items a page; `None` is all.
+    /// Most items of a page; `None` for all.
     pub limit: Option<usize>,
-    /// Token of an earlier page.
+    /// The token of the page before.
     pub continue_token: Option<String>,
 }
 
@@ -49,11 +49,11 @@ pub struct ListQuery {
 pub struct Page {
     /// The objects.
     pub items: Vec<Arc<Entry>>,
-    /// Revision of the snapshot.
+    /// The revision of the snapshot.
     pub revision: Revision,
-    /// Token of the next page, when there is one.
+    /// The token of the next page, if there is one.
     pub continue_token: Option<String>,
-    /// Items after this page; only known without selectors and filters.
+    /// The number of items after this page. Known only if every object matches.
     pub remaining: Option<u64>,
 }
 
@@ -62,14 +62,14 @@ pub struct Page {
 pub enum WatchFrom {
     /// First an ADDED for every object of a state as fresh as asked, then [`WatchItem::InitialEnd`], then changes.
     State(At),
-    /// Changes after this revision. A reader who has it from another replica may be ahead of the cache here, but not
-    /// of the database, which is asked then.
+    /// Changes after this revision. If it comes from another replica, this cache may not have it yet. The database is
+    /// polled then, and must have it.
     After(Revision),
     /// Changes from now on.
     Now,
 }
 
-/// A watch.
+/// A request for a watch.
 #[derive(Clone, Debug)]
 pub struct WatchQuery {
     /// Which objects.
@@ -78,18 +78,18 @@ pub struct WatchQuery {
     pub from: WatchFrom,
 }
 
-/// What happened to an object, seen through a selection.
+/// What happened to an object, as a selection sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// It appeared, or began to match.
+    /// It was created, or began to match.
     Added,
-    /// It changed.
+    /// It was changed.
     Modified,
-    /// It is gone, or matches no longer; the entry is the last matching state at the event's revision.
+    /// It was deleted, or no longer matches. The entry is the last matching state, at the event's revision.
     Deleted,
 }
 
-/// One step of a watch.
+/// One item of a watch.
 #[derive(Clone, Debug)]
 pub enum WatchItem {
     /// A change.
@@ -98,27 +98,28 @@ pub enum WatchItem {
         op: Op,
         /// The object.
         entry: Arc<Entry>,
-        /// The finished JSON frame, made by the first stream that needs it and shared by all.
+        /// The finished JSON frame. The first stream that needs it makes it, and all streams share it.
         frame: Arc<OnceLock<Bytes>>,
     },
-    /// All objects of the initial state have been sent; the state's revision.
+    /// All objects of the initial state were sent. It is the state at this revision.
     InitialEnd(Revision),
-    /// Asked for with [`crate::watch::Watch::bookmark`]: everything up to this revision has been sent.
+    /// Everything up to this revision was sent. [`crate::watch::Watch::bookmark`] asks for it.
     Bookmark(Revision),
 }
 
 /// Why a watch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
-    /// The reader was too slow and is let go; it may come back from its last revision.
+    /// The reader was too slow. It may watch again from its last revision.
     Slow,
-    /// History was compacted or diverged, or never came to where the reader was: he has to list again (410).
+    /// The reader must list again (410): the history after its revision is compacted or lost, or the database never had
+    /// that revision.
     Expired {
-        /// Where the reader was.
+        /// The reader's revision.
         asked: Revision,
         /// The newest revision.
         current: Revision,
     },
-    /// The server ends.
+    /// The server shuts down.
     Shutdown,
 }

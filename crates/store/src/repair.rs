@@ -1,10 +1,10 @@
-//! Brings the ledger back to what the objects say, while writes go on.
+//! Repairs the ledger from the objects, while writes go on.
 
-use crate::audit::{Accounts, Difference, OBJECT_COLUMNS, ObjectRow, Survey, operator};
+use crate::audit::{Accounts, Difference, LedgerSurvey, OBJECT_COLUMNS, ObjectRow, require_operator};
 use crate::connect::{self, unavailable};
 use crate::ledger::{self, Row, RowKey};
 use crate::model::Key;
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use crate::store::Store;
 use crate::{Access, Error, functions};
 use quota::{Account, Claim, Scope};
@@ -14,23 +14,23 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Surveys of one repair at most: each survey that was in vain means that another repair was made.
-const SURVEYS_MAX: usize = 3;
+/// Most attempts of one repair. An attempt fails if another repair was made in between.
+const ATTEMPTS_MAX: usize = 3;
 
 /// How far a repair may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// Allocations and children only rise: what the audit does by itself.
+    /// Allocations and children only rise. The audit does this by itself.
     Raise,
-    /// Everything becomes what the objects say: what an operator asks for.
+    /// Everything becomes what the objects say. An operator asks for this.
     Rebuild,
 }
 
 impl Store {
-    /// Repairs the ledger and the claims, of one scope or of all, and tells what was different before.
+    /// Repairs the ledger and the claims, of one scope or of all, and returns the differences that were found.
     ///
-    /// The differences are found in a snapshot and put right in one short step. Writes go on meanwhile, and change
-    /// rows by as much as their objects. If another repair has come in between, the differences are looked for anew.
+    /// The differences are found in a snapshot and repaired in one short step. Writes go on meanwhile, and change rows
+    /// by as much as their objects. If another repair was made in between, the differences are searched again.
     pub async fn repair(
         &self,
         access: &Access,
@@ -38,8 +38,8 @@ impl Store {
         scope: Option<&Scope>,
         repair: Repair,
     ) -> Result<Vec<Difference>, Error> {
-        operator(access)?;
-        for _survey in 0..SURVEYS_MAX {
+        require_operator(access)?;
+        for _attempt in 0..ATTEMPTS_MAX {
             if let Some(differences) = self.repair_once(accounts, scope, repair).await? {
                 tracing::warn!(
                     actor = access.actor(),
@@ -54,15 +54,15 @@ impl Store {
         Err(Error::Unavailable("others repair the ledger all the time".to_owned()))
     }
 
-    /// `None` when somebody else has repaired something since the snapshot.
+    /// `None` if another repair was made since the snapshot.
     async fn repair_once(
         &self,
         accounts: &dyn Accounts,
         scope: Option<&Scope>,
         repair: Repair,
     ) -> Result<Option<Vec<Difference>>, Error> {
-        let mut survey = self.survey(accounts).await?;
-        if let Some(scope) = scope.filter(|scope| survey.unjudged.contains(*scope)) {
+        let mut survey = self.compare_ledger(accounts).await?;
+        if let Some(scope) = scope.filter(|scope| survey.indeterminate.contains(*scope)) {
             return Err(Error::Corrupt(format!(
                 "what {scope} is charged cannot be known: look at the audit's report"
             )));
@@ -73,20 +73,20 @@ impl Store {
         };
         let differences: Vec<_> =
             std::mem::take(&mut survey.report.differences).into_iter().filter(about).collect();
-        let changes = Changes::of(&survey, &differences, repair);
+        let changes = LedgerChanges::from_differences(&survey, &differences, repair);
         let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
-        let made = changes.make(&mut connection, self.standings(), survey.repairs).await;
+        let made = changes.apply(&mut connection, self.scope_roles(), survey.repairs).await;
         Ok(made.map_err(unavailable)?.then_some(differences))
     }
 
-    /// Brings the columns of an object's row to what its body says. True when something was wrong.
+    /// Repairs the columns of an object's row from its body. True if something was wrong.
     pub async fn repair_object(
         &self,
         access: &Access,
         accounts: &dyn Accounts,
         key: &Key,
     ) -> Result<bool, Error> {
-        operator(access)?;
+        require_operator(access)?;
         let mut connection = connect::connect(self.url(), "store repair").await.map_err(unavailable)?;
         let query = format!("{OBJECT_COLUMNS} WHERE kind = $1 AND namespace = $2 AND name = $3");
         let stored: Option<ObjectRow> = sqlx::query_as(AssertSqlSafe(query))
@@ -101,8 +101,7 @@ impl Store {
         let Some(account) = account.filter(|account| !stored.wrong_columns(account).is_empty()) else {
             return Ok(false);
         };
-        // Only if the body is still the one that was read: whoever has written another one has set the columns
-        // himself.
+        // Only if the body is still the one that was read: a writer of another body has set the columns, too.
         let update = "UPDATE objects SET tenant = $4, scope_kind = $5, scope = $6, deleting = $7, locked = $8 \
              WHERE kind = $1 AND namespace = $2 AND name = $3 AND uid = $9 AND body = $10";
         let body = String::from_utf8_lossy(stored.body());
@@ -124,9 +123,9 @@ impl Store {
     }
 }
 
-/// Rows of the ledger to change, column by column, and claims to enter.
+/// Changes of the ledger's rows, column by column, and claims to add.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(crate) struct LedgerChanges {
     kind: Vec<i16>,
     scope: Vec<String>,
     domain: Vec<String>,
@@ -143,15 +142,15 @@ pub(crate) struct Changes {
     claims: Vec<(Claim, Uuid)>,
 }
 
-impl Changes {
-    fn of(survey: &Survey, differences: &[Difference], repair: Repair) -> Self {
-        let had = ledger::inherited(&survey.found, &survey.parents);
-        let has = ledger::inherited(&survey.expected, &survey.parents);
+impl LedgerChanges {
+    fn from_differences(survey: &LedgerSurvey, differences: &[Difference], repair: Repair) -> Self {
+        let had = ledger::inherited_excess(&survey.found, &survey.parents);
+        let has = ledger::inherited_excess(&survey.expected, &survey.parents);
         let mut changes = Self::default();
         for difference in differences {
             match difference {
                 Difference::Ledger { row, found, expected } => {
-                    // The function carries excess upwards by itself, from the rows as they are then.
+                    // Without inherited excess: the function carries excess upwards by itself, from the current rows.
                     let own = |row_of: &Row, inherited: &BTreeMap<RowKey, i128>| {
                         row_of.allocated - inherited.get(row).copied().unwrap_or_default()
                     };
@@ -161,7 +160,7 @@ impl Changes {
                 Difference::Claim { claim, expected: Some(uid), .. } => {
                     changes.claims.push((claim.clone(), *uid));
                 }
-                Difference::Claim { .. } | Difference::Object { .. } | Difference::Circle { .. } => {}
+                Difference::Claim { .. } | Difference::Object { .. } | Difference::Cycle { .. } => {}
             }
         }
         changes
@@ -188,8 +187,8 @@ impl Changes {
         self.old_hard.push(found.hard.map(|hard| hard.to_string()));
     }
 
-    /// What new objects add to the ledger.
-    pub(crate) fn of_accounts<'a>(accounts: impl Iterator<Item = (Uuid, &'a Account)>) -> Self {
+    /// The changes that new objects make to the ledger.
+    pub(crate) fn from_accounts<'a>(accounts: impl Iterator<Item = (Uuid, &'a Account)>) -> Self {
         let (mut changes, mut rows) = (Self::default(), ledger::Rows::new());
         for (uid, account) in accounts {
             ledger::add_account(&mut rows, account);
@@ -202,11 +201,11 @@ impl Changes {
         changes
     }
 
-    /// Makes the changes, unless the ledger has been repaired more than `repairs` times. Returns whether it did.
-    async fn make(
+    /// Applies the changes, unless the ledger was repaired more than `repairs` times. Returns whether it did.
+    async fn apply(
         self,
         connection: &mut PgConnection,
-        standings: &Standings,
+        scope_roles: &ScopeRoles,
         repairs: i64,
     ) -> Result<bool, sqlx::Error> {
         let query = format!(
@@ -214,7 +213,7 @@ impl Changes {
              $15::text[]::numeric[], $16, $17, $18)",
             functions::name("repair_ledger")
         );
-        let query = sqlx::query(AssertSqlSafe(query)).bind(repairs).bind(standings.kinds());
+        let query = sqlx::query(AssertSqlSafe(query)).bind(repairs).bind(scope_roles.kinds());
         self.bind(query).fetch_one(connection).await?.try_get(0)
     }
 

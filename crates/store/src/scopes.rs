@@ -2,43 +2,43 @@ use crate::model::{Kind, KindId, ScopeRole};
 use quota::{Scope, ScopeKind};
 use std::sync::Arc;
 
-/// Which kinds stand for scopes.
+/// The kinds whose objects stand for scopes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standings(Arc<[(KindId, ScopeRole)]>);
+pub(crate) struct ScopeRoles(Arc<[(KindId, ScopeRole)]>);
 
-impl Standings {
+impl ScopeRoles {
     pub(crate) fn of_kinds<'a>(kinds: impl Iterator<Item = (KindId, &'a Arc<dyn Kind>)>) -> Self {
         Self(kinds.filter_map(|(id, kind)| Some((id, kind.stands_for()?))).collect())
     }
 
     /// How objects of a kind stand for scopes.
     pub(crate) fn of(&self, kind: KindId) -> Option<ScopeRole> {
-        self.0.iter().find(|(id, _)| *id == kind).map(|(_, standing)| *standing)
+        self.0.iter().find(|(id, _)| *id == kind).map(|(_, role)| *role)
     }
 
-    /// The kind whose objects stand for scopes of this kind.
+    /// The kind of the objects that stand for scopes of this scope's kind.
     pub(crate) fn kind_of(&self, scope: &Scope) -> Option<KindId> {
-        self.0.iter().find(|(_, standing)| standing.scope == scope.kind).map(|(id, _)| *id)
+        self.0.iter().find(|(_, role)| role.scope == scope.kind).map(|(id, _)| *id)
     }
 
     /// Whether scopes of this kind accept domains that they do not list.
     pub(crate) fn is_open(&self, scope: &Scope) -> bool {
-        self.0.iter().any(|(_, standing)| standing.scope == scope.kind && !standing.required)
+        self.0.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
     }
 
-    /// By number of a kind of scopes: the kind whose objects stand for them.
+    /// For each kind of scopes, by its number: the kind of the objects that stand for them.
     pub(crate) fn kinds(&self) -> Vec<Option<i16>> {
         self.by_scope().map(|found| found.map(|(id, _)| id.0)).collect()
     }
 
-    /// By number of a kind of scopes: whether a scope without its object accepts no charge; none where no object
-    /// stands for a scope.
+    /// For each kind of scopes, by its number: whether a scope without its object accepts no charge. `None` if no
+    /// object stands for these scopes.
     pub(crate) fn required(&self) -> Vec<Option<bool>> {
-        self.by_scope().map(|found| found.map(|(_, standing)| standing.required)).collect()
+        self.by_scope().map(|found| found.map(|(_, role)| role.required)).collect()
     }
 
     fn by_scope(&self) -> impl Iterator<Item = Option<&(KindId, ScopeRole)>> {
-        let last = self.0.iter().map(|(_, standing)| standing.scope.0).max().unwrap_or_default();
-        (1..=last).map(|number| self.0.iter().find(|(_, standing)| standing.scope == ScopeKind(number)))
+        let last = self.0.iter().map(|(_, role)| role.scope.0).max().unwrap_or_default();
+        (1..=last).map(|number| self.0.iter().find(|(_, role)| role.scope == ScopeKind(number)))
     }
 }

@@ -9,10 +9,10 @@ use uuid::Uuid;
 const VERSION: &str = "meta.k8s.io/v1";
 /// The revision of a token that goes on at the newest state.
 const LATEST: i64 = -1;
-/// Longest token taken: two names of 253 bytes, with room for escapes.
+/// Longest token that is accepted: two names of 253 bytes, with room for escapes.
 const LENGTH_MAX: usize = 4096;
 
-/// A continue token, opened. Beside what Kubernetes' own holds, it names the epoch of its revision.
+/// A decoded continue token. It has the fields of a Kubernetes token and also the epoch of its revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ContinueToken {
     v: String,
@@ -21,28 +21,29 @@ pub(crate) struct ContinueToken {
     start: String,
     #[serde(default)]
     epoch: Uuid,
-    /// Objects from there on, so that no page has to count them.
+    /// The number of objects from `start` on, so that no page has to count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<u64>,
 }
 
 impl ContinueToken {
-    /// After `path`, at `revision`, or at the newest state.
+    /// A token that goes on after `path`, at `revision` or, if that is `None`, at the newest state.
     pub(crate) fn after(path: &str, revision: Option<u64>, epoch: Uuid) -> Self {
         Self { v: VERSION.to_owned(), rv: as_rv(revision), start: format!("{path}\0"), epoch, left: None }
     }
 
-    /// The same with the number of objects from there on.
-    pub(crate) fn with_left(self, left: Option<u64>) -> Self {
+    /// The same token with the number of objects from its start on.
+    pub(crate) fn with_remaining(self, left: Option<u64>) -> Self {
         Self { left, ..self }
     }
 
-    /// The same place at the newest state.
+    /// The same token for the newest state.
     pub(crate) fn at_latest(&self) -> Self {
         Self { rv: LATEST, left: None, ..self.clone() }
     }
 
-    pub(crate) fn left(&self) -> Option<u64> {
+    /// The number of objects from [`Self::start`] on, if it is known.
+    pub(crate) fn remaining(&self) -> Option<u64> {
         self.left
     }
 

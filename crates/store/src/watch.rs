@@ -1,12 +1,12 @@
-//! A watch: first the past, from a state or from a revision, then what happens.
+//! A watch: first the changes since a revision, or a whole state, and then changes as they happen.
 //!
-//! The past is read in short pieces from the ring, or from the table of events where the ring does not reach
-//! back. Only when nothing is left of it does the watch subscribe, under the cache's lock: from then on the
-//! tail puts what concerns it into its queue. Nothing is lost between the two, and nothing comes twice.
+//! A watch replays older changes in small chunks: from the ring, or from the table of events if they are older than the
+//! ring. When no older change is left, it subscribes under the cache's lock. From then on the tail puts the changes
+//! that match into its queue. So no change is lost between the two, and none comes twice.
 
-/// Frames shared by watchers.
+/// Frames that several watches share.
 pub(crate) mod frames;
-/// Who waits for which changes.
+/// The subscribed watches, and the queue of each.
 pub(crate) mod subscriptions;
 #[cfg(test)]
 mod simulation;
@@ -17,7 +17,7 @@ use crate::cache::filter::Filter;
 use crate::cache::inner::CacheInner;
 use crate::error::Error;
 use crate::history;
-use crate::list::Start;
+use crate::list::PageStart;
 use crate::model::{Entry, Revision};
 use crate::read::{At, Op, WatchEnd, WatchFrom, WatchItem, WatchQuery};
 use frames::Frames;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::vec;
 use subscriptions::Subscription;
 
-/// Changes of the ring looked at under one lock; few in unit tests, so that the past there has many pieces.
-const PIECE: usize = if cfg!(test) { 3 } else { 2048 };
+/// Most changes of the ring that are read under one lock. Few in unit tests, so that a replay there has many chunks.
+const REPLAY_CHUNK: usize = if cfg!(test) { 3 } else { 2048 };
 
 /// An open watch. Dropping it closes it.
 #[derive(Debug)]
@@ -36,29 +36,30 @@ pub struct Watch {
     filter: Arc<Filter>,
     generation: u64,
     phase: Phase,
-    /// Everything up to here was handed out or does not concern this watch.
+    /// All changes up to this revision were returned or do not match.
     reached: Revision,
     bookmark_wanted: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Objects of the first state that are still to be handed out.
-    State(vec::IntoIter<Arc<Entry>>),
-    /// Changes that were read and are still to be handed out; then the past goes on after `cursor`.
-    Past {
+    /// Objects of the initial state that are still to be returned.
+    Initial(vec::IntoIter<Arc<Entry>>),
+    /// Older changes that were read and are still to be returned. The next chunk begins after `cursor`.
+    Replay {
         items: VecDeque<WatchItem>,
         cursor: Revision,
     },
-    /// Waiting for what happens.
+    /// Waiting for new changes.
     Live(Subscription),
     Ended(WatchEnd),
 }
 
 impl Cache {
-    /// Opens a watch. If its revision is too old, or one that the database has not come to, its first item says so.
+    /// Opens a watch. If its revision is compacted, or newer than the database's, its first item is
+    /// [`WatchEnd::Expired`].
     pub async fn watch(&self, access: &Access, query: &WatchQuery) -> Result<Watch, Error> {
-        if !self.0.subscriptions.admit() {
+        if !self.0.subscriptions.try_open() {
             return Err(Error::Busy);
         }
         let mut watch = Watch {
@@ -69,72 +70,72 @@ impl Cache {
             reached: Revision::default(),
             bookmark_wanted: false,
         };
-        watch.begin(query.from).await?;
+        watch.start(query.from).await?;
         Ok(watch)
     }
 }
 
 impl Watch {
-    async fn begin(&mut self, from: WatchFrom) -> Result<(), Error> {
+    async fn start(&mut self, from: WatchFrom) -> Result<(), Error> {
         match from {
             WatchFrom::State(at) => {
-                self.cache.reach(at).await?;
+                self.cache.wait_until_fresh(at).await?;
                 self.generation = self.cache.read().generation;
-                let page = self.cache.list_from(&self.filter, None, at, &Start::Beginning).await?;
+                let page = self.cache.list_from(&self.filter, None, at, &PageStart::Beginning).await?;
                 self.reached = page.revision;
-                self.phase = Phase::State(page.items.into_iter());
+                self.phase = Phase::Initial(page.items.into_iter());
             }
             WatchFrom::After(revision) => {
-                self.cache.reach(At::Any).await?;
+                self.cache.wait_until_fresh(At::Any).await?;
                 self.generation = self.cache.read().generation;
-                if self.cache.has_come_to(revision).await? {
-                    self.go_on_after(revision);
+                if self.cache.database_has_reached(revision).await? {
+                    self.replay_after(revision);
                 } else {
-                    // The revision belongs to a history that was lost: a watch that waited for it would miss what
-                    // this history has under the same numbers.
+                    // The revision belongs to a lost history. A watch that waited for it would miss the events that
+                    // this history has under the same revisions.
                     let current = self.cache.read().revision;
                     self.phase = Phase::Ended(WatchEnd::Expired { asked: revision, current });
                 }
             }
             WatchFrom::Now => {
-                self.cache.reach(At::Latest).await?;
+                self.cache.wait_until_fresh(At::Latest).await?;
                 let (generation, revision) = {
                     let state = self.cache.read();
                     (state.generation, state.revision)
                 };
                 self.generation = generation;
-                self.go_on_after(revision);
+                self.replay_after(revision);
             }
         }
         Ok(())
     }
 
-    fn go_on_after(&mut self, revision: Revision) {
+    fn replay_after(&mut self, revision: Revision) {
         self.reached = revision;
-        self.phase = Phase::Past { items: VecDeque::new(), cursor: revision };
+        self.phase = Phase::Replay { items: VecDeque::new(), cursor: revision };
     }
 
-    /// Asks for a bookmark: [`Watch::next`] gives one as soon as it is true, at once in most cases.
+    /// Asks for a bookmark: [`Watch::next`] returns one as soon as it can, at once in most cases.
     pub fn bookmark(&mut self) {
         self.bookmark_wanted = true;
     }
 
-    /// The next item. A call that is given up loses nothing.
+    /// The next item. A call that is cancelled loses nothing.
     pub async fn next(&mut self) -> Result<WatchItem, WatchEnd> {
         loop {
-            if self.cache.subscriptions.is_ending() && !matches!(self.phase, Phase::Live(_)) {
+            if self.cache.subscriptions.is_shutting_down() && !matches!(self.phase, Phase::Live(_)) {
                 self.phase = Phase::Ended(WatchEnd::Shutdown);
             }
             match &mut self.phase {
-                Phase::State(entries) => {
+                Phase::Initial(entries) => {
                     let Some(entry) = entries.next() else {
                         let revision = self.reached;
-                        self.go_on_after(revision);
+                        self.replay_after(revision);
                         return Ok(WatchItem::InitialEnd(revision));
                     };
                     return Ok(WatchItem::Event { op: Op::Added, entry, frame: Arc::default() });
                 }
-                Phase::Past { items, cursor } => {
+                Phase::Replay { items, cursor } => {
                     if std::mem::take(&mut self.bookmark_wanted) {
                         return Ok(WatchItem::Bookmark(self.reached));
                     }
@@ -144,11 +145,12 @@ impl Watch {
                     }
                     self.reached = self.reached.max(*cursor);
                     let cursor = *cursor;
-                    self.read_on(cursor).await;
+                    self.read_chunk(cursor).await;
                 }
                 Phase::Live(subscription) => {
                     if std::mem::take(&mut self.bookmark_wanted) {
-                        // In this order: what is dispatched later than this is not in the bookmark.
+                        // Read before the queue is checked: a change that is dispatched in between is not covered by
+                        // the bookmark.
                         let dispatched = self.cache.subscriptions.dispatched();
                         if subscription.subscriber.is_empty() {
                             self.reached = self.reached.max(dispatched);
@@ -169,19 +171,19 @@ impl Watch {
         }
     }
 
-    /// Reads the next piece of the past, or subscribes where there is none.
-    async fn read_on(&mut self, cursor: Revision) {
+    /// Reads the next chunk of older changes, or subscribes if there is none.
+    async fn read_chunk(&mut self, cursor: Revision) {
         if let Some(phase) = self.read_ring(cursor) {
             self.phase = phase;
             tokio::task::yield_now().await;
             return;
         }
-        // Seldom needed: a watch keeps no room for it.
+        // Boxed, as it is seldom needed: the future of a watch has no room for it.
         match Box::pin(history::read(&self.cache, self.generation, &self.filter, cursor)).await {
             Ok(Some((items, end))) => {
-                self.phase = Phase::Past { items, cursor: end };
+                self.phase = Phase::Replay { items, cursor: end };
                 if end == cursor {
-                    // Nothing that is known to be committed follows yet.
+                    // No later event is known to be committed yet.
                     tokio::time::sleep(self.cache.config.poll).await;
                 } else {
                     tokio::task::yield_now().await;
@@ -191,7 +193,7 @@ impl Watch {
                 let current = self.cache.read().revision;
                 self.end(WatchEnd::Expired { asked: cursor, current });
             }
-            // The reader comes back, and is told then how things are.
+            // The client watches again, and gets an error then if the database is still away.
             Err(error) => {
                 tracing::warn!(%error, "read events for a watch from an older revision");
                 self.end(WatchEnd::Slow);
@@ -199,7 +201,7 @@ impl Watch {
         }
     }
 
-    /// The changes after `cursor` in the cache; `None` if the ring does not reach back so far.
+    /// The next phase, with the changes after `cursor` in the ring; `None` if `cursor` is older than the ring.
     fn read_ring(&self, cursor: Revision) -> Option<Phase> {
         let state = self.cache.read();
         if state.generation != self.generation {
@@ -214,16 +216,16 @@ impl Watch {
         let mut items = VecDeque::new();
         let mut end = cursor;
         for (looked, change) in state.ring.after(cursor).enumerate() {
-            if looked == PIECE {
-                return Some(Phase::Past { items, cursor: end });
+            if looked == REPLAY_CHUNK {
+                return Some(Phase::Replay { items, cursor: end });
             }
             end = change.revision();
             items.extend(Frames::default().item(change, &self.filter));
         }
         if !items.is_empty() {
-            return Some(Phase::Past { items, cursor: end });
+            return Some(Phase::Replay { items, cursor: end });
         }
-        // The lock is still held: whatever comes next is dispatched after this.
+        // The cache is still locked, so every later change is dispatched to this subscription.
         let after = cursor.max(state.revision);
         Some(Phase::Live(self.cache.subscriptions.subscribe(&self.filter, after)))
     }
@@ -244,7 +246,7 @@ impl Drop for Watch {
         if let Phase::Live(subscription) = &self.phase {
             self.cache.subscriptions.unsubscribe(subscription);
         }
-        self.cache.subscriptions.dismiss();
+        self.cache.subscriptions.close();
     }
 }
 

@@ -1,27 +1,27 @@
-//! The one task of a replica that writes. It takes what is waiting, asks `apply_batch` once, and answers
-//! everybody; it never guesses the outcome of a batch whose connection was lost.
+//! The writer: the one task of a replica that writes. It collects the waiting writes into a batch, calls `apply_batch`
+//! once, and answers all callers. It never guesses the outcome of a batch whose connection was lost.
 
-/// Which of the waiting writes go together.
+/// Collects waiting writes into batches.
 mod collect;
-/// The connection, and how it comes back.
-mod link;
-/// From the function's answer to each caller's.
+/// The connection, and the outcome of a batch whose connection was lost.
+mod connection;
+/// Turns the function's answer into the result and the events of each write.
 mod outcome;
-/// Whether a server has the history that is known.
-mod recognize;
+/// Checks that a server has the history that this replica knows.
+mod verify;
 /// A write that is decided and rolled back.
-mod rehearsal;
-/// Writes that are made together or not at all.
+mod dry_run;
+/// Writes that are all made, or none of them.
 mod together;
 
-use crate::batch::{Batch, BatchAnswer, Look, Rules, Unapplied, is_mistaken};
+use crate::batch::{ApplyError, Batch, BatchAnswer, BatchMode, WriterConfig, needs_checked_retry};
 use crate::connect::StatementFailure;
 use crate::model::Write;
-use crate::pending::Pending;
-use crate::tail::handover::{Committed, Handover};
+use crate::pending::PendingWrite;
+use crate::tail::handover::{CommittedBatch, Handover};
 use crate::{Error, Revision};
-use collect::Inbox;
-use link::Fate;
+use collect::WriteQueue;
+use connection::BatchOutcome;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use runtime::{Metrics, Tasks};
@@ -31,30 +31,30 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use link::{DatabaseState, Link};
-pub(crate) use rehearsal::rehearse;
-pub(crate) use together::{Together, write_together};
+pub(crate) use connection::{DatabaseHealth, WriterConnection};
+pub(crate) use dry_run::dry_run_write;
+pub(crate) use together::write_together;
 
-/// Writes that may wait; more are told to come back.
+/// Most writes that wait. Further ones are refused with [`Error::Busy`].
 const QUEUE_WRITES_MAX: usize = 4096;
-/// How long a caller waits for his answer.
+/// How long a caller waits for an answer.
 const WRITE_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a call of the function may take before its connection counts as lost; longer than the server's
-/// own statement timeout.
+/// How long a call of the function may take before its connection counts as lost. It is longer than the server's
+/// statement timeout.
 const CALL_DEADLINE: Duration = Duration::from_secs(15);
-/// How often a batch that certainly was not committed is sent again.
+/// How often a batch is sent at most, if it certainly was not committed.
 const SENDS_MAX: usize = 3;
-/// How often an idle writer looks whether the database takes writes.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often an idle writer checks whether the database takes writes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The callers' end of the writer.
+/// The callers' handle of the writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
-    queue: mpsc::Sender<Pending>,
+    queue: mpsc::Sender<PendingWrite>,
 }
 
 #[derive(Clone, Debug)]
-struct Meters {
+struct WriterMetrics {
     batches: Counter,
     writes: Counter,
     refused: Counter,
@@ -66,117 +66,118 @@ struct Meters {
 
 impl Writer {
     pub(crate) fn start(
-        link: Link,
+        connection: WriterConnection,
         handover: Arc<Handover>,
-        rules: Rules,
+        config: WriterConfig,
         tasks: &Tasks,
         metrics: &Metrics,
     ) -> Self {
         let (queue, receiver) = mpsc::channel(QUEUE_WRITES_MAX);
-        let task = Task {
-            inbox: Inbox::new(receiver),
-            link,
+        let task = WriterTask {
+            queue: WriteQueue::new(receiver),
+            connection,
             handover,
-            rules,
+            config,
             seq: 0,
-            wary: 0,
-            meters: Meters::new(metrics),
+            checked_left: 0,
+            metrics: WriterMetrics::new(metrics),
         };
         tasks.spawn_thread("store-writer", task.run(tasks.token()));
         Self { queue }
     }
 
     pub(crate) async fn write(&self, write: Write) -> Result<Revision, Error> {
-        let taken = Arc::new(AtomicBool::new(false));
+        let sent = Arc::new(AtomicBool::new(false));
         let (reply, mut answer) = oneshot::channel();
-        let pending = Pending { write, taken: Arc::clone(&taken), reply };
+        let pending = PendingWrite { write, sent: Arc::clone(&sent), reply };
         self.queue.try_send(pending).map_err(|refused| match refused {
             mpsc::error::TrySendError::Full(_) => Error::Busy,
             mpsc::error::TrySendError::Closed(_) => Error::Unavailable("the server ends".to_owned()),
         })?;
         match tokio::time::timeout(WRITE_DEADLINE, &mut answer).await {
             Ok(Ok(result)) => result,
-            Ok(Err(_dropped)) => Err(given_up(&taken)),
+            Ok(Err(_dropped)) => Err(abandoned_error(&sent)),
             Err(_elapsed) => {
                 answer.close();
-                answer.try_recv().unwrap_or_else(|_empty| Err(given_up(&taken)))
+                answer.try_recv().unwrap_or_else(|_empty| Err(abandoned_error(&sent)))
             }
         }
     }
 }
 
-fn given_up(taken: &AtomicBool) -> Error {
-    if taken.load(Ordering::SeqCst) {
+/// The error of a write that got no answer.
+fn abandoned_error(sent: &AtomicBool) -> Error {
+    if sent.load(Ordering::SeqCst) {
         Error::Unknown
     } else {
         Error::Unavailable("the write waited too long for its turn".to_owned())
     }
 }
 
-struct Task {
-    inbox: Inbox,
-    link: Link,
+struct WriterTask {
+    queue: WriteQueue,
+    connection: WriterConnection,
     handover: Arc<Handover>,
-    rules: Rules,
+    config: WriterConfig,
     seq: i64,
-    /// Batches that still look first.
-    wary: u32,
-    meters: Meters,
+    /// How many of the next batches are [`BatchMode::Checked`].
+    checked_left: u32,
+    metrics: WriterMetrics,
 }
 
 /// Why a batch has no answer.
-enum Unanswered {
-    /// It certainly was not committed.
-    Failed(StatementFailure),
-    /// It may have been.
+enum BatchError {
+    /// The batch certainly was not committed.
+    NotCommitted(StatementFailure),
+    /// The batch may have been committed.
     Unknown,
 }
 
-impl Task {
+impl WriterTask {
     async fn run(mut self, token: CancellationToken) {
-        self.link.check().await;
+        self.connection.probe().await;
         loop {
             tokio::select! {
                 biased;
-                () = token.cancelled(), if !self.inbox.is_closed() => self.inbox.close(),
-                open = self.inbox.fill() => {
+                () = token.cancelled(), if !self.queue.is_closed() => self.queue.close(),
+                open = self.queue.wait() => {
                     if !open {
                         return;
                     }
-                    let batch = self.inbox.take_batch();
+                    let batch = self.queue.take_batch();
                     self.commit(batch).await;
                 }
-                () = tokio::time::sleep(CHECK_INTERVAL) => self.link.check().await,
+                () = tokio::time::sleep(PROBE_INTERVAL) => self.connection.probe().await,
             }
         }
     }
 
-    /// Commits a batch and answers its callers. When something in it is wrong, its halves are tried, so that
-    /// one bad write harms no other.
-    async fn commit(&mut self, batch: Vec<Pending>) {
+    /// Commits a batch and answers its callers. If the statement itself fails, tries the two halves of the batch, so
+    /// that one bad write harms no other.
+    async fn commit(&mut self, batch: Vec<PendingWrite>) {
         let mut parts = vec![batch];
         while let Some(mut part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
-            // On the heap: a task has to be moved with all that it may wait for.
+            // Boxed: the task's future would be larger otherwise.
             match Box::pin(self.transact(&part)).await {
                 Ok(answer) => self.answer(part, &answer),
-                Err(Unanswered::Failed(StatementFailure::Fault(text))) if part.len() > 1 => {
+                Err(BatchError::NotCommitted(StatementFailure::Fault(text))) if part.len() > 1 => {
                     tracing::warn!(writes = part.len(), error = text, "a batch failed; its halves are tried");
                     let second = part.split_off(part.len() / 2);
                     parts.push(second);
                     parts.push(part);
                 }
-                Err(Unanswered::Failed(failure)) => {
+                Err(BatchError::NotCommitted(failure)) => {
                     tracing::warn!(writes = part.len(), ?failure, "writes failed");
                     for pending in part {
                         pending.answer(Err(failure.clone().into_error()));
                     }
                 }
-                Err(Unanswered::Unknown) => {
+                Err(BatchError::Unknown) => {
                     tracing::error!(writes = part.len(), "the outcome of a batch could not be learnt");
-                    self.meters.unresolved.inc();
+                    self.metrics.unresolved.inc();
                     for pending in part {
                         pending.answer(Err(Error::Unknown));
                     }
@@ -185,84 +186,86 @@ impl Task {
         }
     }
 
-    async fn transact(&mut self, writes: &[Pending]) -> Result<BatchAnswer, Unanswered> {
-        let fault = |error: Error| Unanswered::Failed(StatementFailure::Fault(error.to_string()));
+    async fn transact(&mut self, writes: &[PendingWrite]) -> Result<BatchAnswer, BatchError> {
+        let fault = |error: Error| BatchError::NotCommitted(StatementFailure::Fault(error.to_string()));
         let writes = writes.iter().map(|pending| &pending.write);
-        let batch = Batch::new(writes, &self.rules.standings).map_err(fault)?;
+        let batch = Batch::new(writes, &self.config.scope_roles).map_err(fault)?;
         let begun = Instant::now();
         for _ in 0..SENDS_MAX {
-            let connection = self.link.get().await.map_err(Unanswered::Failed)?;
+            let connection = self.connection.get().await.map_err(BatchError::NotCommitted)?;
             self.seq += 1;
-            let look = if self.wary == 0 { Look::Never } else { Look::First };
-            self.wary = self.wary.saturating_sub(1);
-            let call = batch.apply(connection, &self.rules, self.seq, look);
+            let mode = if self.checked_left == 0 { BatchMode::Optimistic } else { BatchMode::Checked };
+            self.checked_left = self.checked_left.saturating_sub(1);
+            let call = batch.apply(connection, &self.config, self.seq, mode);
             let lost = match tokio::time::timeout(CALL_DEADLINE, call).await {
                 Ok(Ok(answer)) => {
-                    self.meters.batches.inc();
-                    self.meters.batch_seconds.observe(begun.elapsed().as_secs_f64());
+                    self.metrics.batches.inc();
+                    self.metrics.batch_seconds.observe(begun.elapsed().as_secs_f64());
                     return Ok(answer);
                 }
-                Ok(Err(Unapplied::Unsaid(error))) => return Err(fault(error)),
-                Ok(Err(Unapplied::Database(error))) if look == Look::Never && is_mistaken(&error) => {
-                    self.wary = self.rules.wary_batches.max(1);
-                    self.meters.mistaken.inc();
+                Ok(Err(ApplyError::Invalid(error))) => return Err(fault(error)),
+                Ok(Err(ApplyError::Database(error)))
+                    if mode == BatchMode::Optimistic && needs_checked_retry(&error) =>
+                {
+                    self.checked_left = self.config.checked_batches.max(1);
+                    self.metrics.mistaken.inc();
                     continue;
                 }
-                Ok(Err(Unapplied::Database(error))) => match StatementFailure::of(&error) {
+                Ok(Err(ApplyError::Database(error))) => match StatementFailure::of(&error) {
                     StatementFailure::Lost(text) => text,
                     failure => {
-                        self.link.failed(&failure);
-                        return Err(Unanswered::Failed(failure));
+                        self.connection.report_failure(&failure);
+                        return Err(BatchError::NotCommitted(failure));
                     }
                 },
                 Err(_elapsed) => "the call took too long".to_owned(),
             };
             tracing::warn!(seq = self.seq, error = lost, "the connection was lost during a batch");
-            self.link.lost(&lost);
-            match self.link.fate(self.rules.writer, self.seq).await {
-                Fate::Committed(answer) => return Ok(answer),
-                Fate::Never => {}
-                Fate::Unknown => return Err(Unanswered::Unknown),
+            self.connection.drop_connection(&lost);
+            match self.connection.resolve_outcome(self.config.writer, self.seq).await {
+                BatchOutcome::Committed(answer) => return Ok(answer),
+                BatchOutcome::NotCommitted => {}
+                BatchOutcome::Unknown => return Err(BatchError::Unknown),
             }
         }
         let text = "the connection was lost again and again; the write was not made".to_owned();
-        Err(Unanswered::Failed(StatementFailure::Unavailable(text)))
+        Err(BatchError::NotCommitted(StatementFailure::Unavailable(text)))
     }
 
-    /// Answers the callers, and hands what was written to the tail.
-    fn answer(&mut self, part: Vec<Pending>, answer: &BatchAnswer) {
+    /// Answers the callers, and gives the committed events to the tail.
+    fn answer(&mut self, part: Vec<PendingWrite>, answer: &BatchAnswer) {
         let writes = part.len();
-        self.inbox.answering(writes);
-        let mut written = Vec::with_capacity(writes);
-        self.meters.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
-        let entries: usize = part.iter().map(|pending| pending.write.change.steps()).sum();
-        let results = outcome::of_all(part.iter().map(|pending| &pending.write), answer);
-        let connection = self.handover.connection();
-        // Before anybody hears of it: a server that takes over is asked for the writes that were answered.
+        self.queue.expect_callers(writes);
+        let mut events = Vec::with_capacity(writes);
+        self.metrics.batch_writes.observe(f64::from(u32::try_from(writes).unwrap_or(u32::MAX)));
+        let entries: usize = part.iter().map(|pending| pending.write.change.revision_count()).sum();
+        let results = outcome::results_of_batch(part.iter().map(|pending| &pending.write), answer);
+        let connection = self.handover.current_connection();
+        // Before any caller is answered: after a failover, the new server must have the acknowledged writes.
         let newest = part.iter().zip(&results).rev().find_map(|(pending, result)| {
-            Some(outcome::answered(&pending.write, *result.as_ref().ok()?, connection))
+            Some(outcome::acknowledged_write(&pending.write, *result.as_ref().ok()?, connection))
         });
         if let Some(newest) = newest {
-            self.handover.answering(newest);
+            self.handover.acknowledge(newest);
         }
         for (pending, result) in part.into_iter().zip(results) {
-            self.meters.writes.inc();
+            self.metrics.writes.inc();
             let revision = result.as_ref().ok().copied();
             if revision.is_none() {
-                self.meters.refused.inc();
+                self.metrics.refused.inc();
             }
             let write = pending.answer(result);
             if let Some(revision) = revision {
-                written.extend(outcome::written(write, revision));
+                events.extend(outcome::written_events(write, revision));
             }
         }
         let base = Revision(u64::try_from(answer.base).unwrap_or_default());
         let end = Revision(base.0 + u64::try_from(entries).unwrap_or_default());
-        self.handover.give(Committed { base, end, written, connection });
+        self.handover.push(CommittedBatch { base, end, events, connection });
     }
 }
 
-impl Meters {
+impl WriterMetrics {
     fn new(metrics: &Metrics) -> Self {
         let seconds = Histogram::new(exponential_buckets(0.0005, 2.0, 15));
         let writes = Histogram::new(exponential_buckets(1.0, 2.0, 10));

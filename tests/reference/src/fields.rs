@@ -2,7 +2,7 @@ use crate::table::{Table, code};
 use apiserver::Resource;
 use apiserver::resource::ResourceSource;
 use apiserver::subresource::{FieldPath, Shape, Subresource, SubresourceKind};
-use business_api::kinds::{Directories, KINDS};
+use business_api::kinds::{StrategyDependencies, KINDS};
 use meta::schema::{ListType, Schema, StringFormat, Type};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ type Definitions<'a> = BTreeMap<&'static str, &'a Schema>;
 
 /// The page of all kinds.
 pub(crate) fn page() -> String {
-    let resources = KINDS.resources(&Directories::of_nothing());
+    let resources = KINDS.resources(&StrategyDependencies::empty());
     let mut text = INTRODUCTION.to_owned();
     let mut shared = Definitions::new();
     for resource in &resources {

@@ -1,7 +1,7 @@
 use crate::table::{Table, code};
 use anyhow::{Context, Result, bail};
 use business_api::config::{Cli, Command, Serve};
-use business_api::serve::{Listeners, Program, serve_counted};
+use business_api::serve::{Listeners, Program, serve_with_metrics};
 use business_controller::issuer::{desk, serve};
 use business_controller::outcome::ControllerMetrics;
 use business_controller::tunnel;
@@ -45,7 +45,7 @@ async fn of_api() -> Result<Metrics> {
     let (metrics, tasks) = (Metrics::of_process(), Tasks::new());
     tasks.cancel();
     let listeners = Listeners::bind(&settings).await?;
-    let served = serve_counted(&settings, listeners, Program::default(), metrics.clone(), tasks);
+    let served = serve_with_metrics(&settings, listeners, Program::default(), metrics.clone(), tasks);
     tokio::time::timeout(DEADLINE, served).await.context("business-api does not end")??;
     Ok(metrics)
 }

@@ -1,11 +1,11 @@
-//! Why growth may not go on yet after a divergence of history.
+//! Why held growth cannot be released yet after a divergence of history.
 
 use super::orphans;
-use super::told::{self, Told};
+use super::project_status::{self, AuditStatuses};
 use crate::clusters;
 use crate::follow;
+use crate::kind_ids::MEMBER_CLUSTER;
 use crate::kinds::KindTable;
-use crate::numbers::MEMBER_CLUSTER;
 use business_types::{Comparison, OrphanState};
 use std::collections::BTreeSet;
 use store::audit::Difference;
@@ -13,42 +13,42 @@ use store::hold::GrowthHold;
 use store::read::{At, ListQuery};
 use store::{Access, Error, Revision, Store};
 
-/// The field by which objects say in which cluster they live.
+/// The field that names the cluster of an object.
 const CLUSTER_FIELD: &str = "spec.clusterName";
 
-/// What the audit has found here.
+/// What this replica has found out for the release of growth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GrowthFinding<'a> {
-    /// Where the store stood after the comparison was read. A comparison at a later revision belongs to a history that was
-    /// lost.
+    /// The store's revision after the comparison was read. A comparison at a later revision belongs to a history that
+    /// was lost.
     pub(super) newest: Revision,
-    /// Orphans that could not be charged.
+    /// The number of orphans that could not be held.
     pub(super) unheld: usize,
     pub(super) differences: &'a [Difference],
-    /// Clusters that something is charged or held for, as the store itself knows it.
+    /// Clusters for which something is charged or held, by the store.
     pub(super) in_use: &'a ClustersInUse,
 }
 
-/// The clusters that have to be compared.
+/// The clusters that must be compared before growth is released.
 #[derive(Debug)]
 pub(super) struct ClustersInUse {
-    /// Those that objects live in, or that something is held for.
+    /// The names of clusters in which objects live or for which something is held.
     names: BTreeSet<String>,
-    /// There is a member cluster that can be compared, in use or not.
+    /// Whether any member cluster is registered, in use or not.
     any_registered: bool,
 }
 
-/// The clusters that objects live in, or that something is held for.
+/// Reads the clusters in which objects live or for which something is held.
 pub(super) async fn clusters_in_use(
     store: &Store,
     access: &Access,
     kinds: KindTable,
 ) -> Result<ClustersInUse, Error> {
     let mut clusters = BTreeSet::new();
-    for row in kinds.rows() {
+    for row in kinds.stored_rows() {
         let kind = (row.kind)();
         let Some(field) = kind.fields().iter().position(|field| *field == CLUSTER_FIELD) else { continue };
-        let selection = follow::all(row.id);
+        let selection = follow::select_kind(row.id);
         let query = ListQuery { selection, at: At::Latest, limit: None, continue_token: None };
         for entry in store.list(access, &query).await?.items {
             let cluster = entry.attributes.fields.get(field).map(|cluster| &**cluster).unwrap_or_default();
@@ -60,18 +60,18 @@ pub(super) async fn clusters_in_use(
     for hold in store.holds(access, None).await? {
         clusters.extend(orphans::clusters(&hold).map(str::to_owned));
     }
-    let any = ListQuery {
-        selection: follow::all(MEMBER_CLUSTER),
+    let query = ListQuery {
+        selection: follow::select_kind(MEMBER_CLUSTER),
         at: At::Latest,
         limit: Some(1),
         continue_token: None,
     };
-    let any_registered = !store.list(access, &any).await?.items.is_empty();
+    let any_registered = !store.list(access, &query).await?.items.is_empty();
     Ok(ClustersInUse { names: clusters, any_registered })
 }
 
-/// Why growth is held, and what it waits for.
-pub(super) async fn told(
+/// Why growth is held, and what it waits for, for people.
+pub(super) async fn explain_hold(
     store: &Store,
     access: &Access,
     kinds: KindTable,
@@ -85,30 +85,30 @@ pub(super) async fn told(
         return Ok(format!("{}; it waits for business-api audit --go-on", hold.reason));
     }
     let in_use = clusters_in_use(store, access, kinds).await?;
-    let told = told::read(store, access).await?;
-    let unheld = unheld(store, access, &told).await?;
-    let registered = follow::all(MEMBER_CLUSTER);
+    let statuses = project_status::read(store, access).await?;
+    let unheld = count_unheld(store, access, &statuses).await?;
+    let registered = follow::select_kind(MEMBER_CLUSTER);
     let query = ListQuery { selection: registered, at: At::Latest, limit: None, continue_token: None };
     let page = store.list(access, &query).await?;
     let comparison = clusters::comparison(&page.items);
     let found = GrowthFinding { newest: page.revision, unheld, differences, in_use: &in_use };
-    let why = told.obstacle().or_else(|| obstacle(&hold, &comparison, found));
+    let why = statuses.obstacle().or_else(|| obstacle(&hold, &comparison, found));
     Ok(format!("{}; {}", hold.reason, why.as_deref().unwrap_or("nothing is in its way any more")))
 }
 
-/// How many orphans are not charged yet, or cannot be.
-async fn unheld(store: &Store, access: &Access, told: &Told) -> Result<usize, Error> {
+/// Counts the orphans that are not held yet, or cannot be.
+async fn count_unheld(store: &Store, access: &Access, statuses: &AuditStatuses) -> Result<usize, Error> {
     let holds = store.holds(access, None).await?;
     let orphans =
-        told.projects.iter().flat_map(|(name, told)| told.orphans.iter().map(move |one| (name, one)));
+        statuses.projects.iter().flat_map(|(name, status)| status.orphans.iter().map(move |one| (name, one)));
     let is_unheld = |(project, orphan): &(&String, &business_types::Orphan)| {
         orphan.state != OrphanState::Unused
-            && orphans::hold_of(project, orphan).is_none_or(|hold| !orphans::counts(&holds, &hold))
+            && orphans::hold_of(project, orphan).is_none_or(|hold| !orphans::is_covered(&holds, &hold))
     };
     Ok(orphans.filter(is_unheld).count())
 }
 
-/// Why growth may not go on yet.
+/// Why growth cannot be released yet; `None` if nothing is in the way.
 pub(super) fn obstacle(
     hold: &GrowthHold,
     comparison: &Comparison,
@@ -139,7 +139,7 @@ pub(super) fn obstacle(
     if let Some((cluster, why)) = comparison.missing.first_key_value() {
         return Some(format!("member cluster {cluster} was not compared: {why}"));
     }
-    // Also clusters that the controller does not know of: it may have forgotten one.
+    // This includes clusters that the controller does not know: it may have forgotten one.
     if let Some(cluster) = in_use.names.iter().find(|cluster| !comparison.clusters.contains_key(*cluster)) {
         return Some(format!(
             "something is charged or held in member cluster {cluster}, which was not compared"

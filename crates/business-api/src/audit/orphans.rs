@@ -1,12 +1,12 @@
-//! The orphans that the controller reports, namespaces that may take what no object is charged for, as holds of the
-//! ledger.
+//! Turns orphans into holds of the ledger. An orphan is a namespace of a cluster that may take resources that no object
+//! is charged for; the controller reports it.
 
 use business_types::{Orphan, OrphanState, account};
 use meta::quantity::Quantity;
 use store::hold::Hold;
 use store::quota::{Amounts, Claim, HoldState, Scope};
 
-/// The hold that an orphan asks for; `None` when its uid is not valid.
+/// The hold for an orphan; `None` if its uid is not valid.
 pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
     let Orphan { cluster_name, namespace, uid, state, hard } = orphan;
     let claim = Claim { domain: cluster_name.clone(), place: namespace.clone() };
@@ -16,7 +16,7 @@ pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
             HoldState::Orphaned,
             "a namespace of the cluster was granted out of the project and belongs to no object".to_owned(),
         ),
-        // Its object has the place.
+        // Its object has the claim.
         OrphanState::Ahead => (
             None,
             HoldState::Orphaned,
@@ -40,21 +40,23 @@ pub(super) fn hold_of(project: &str, orphan: &Orphan) -> Option<Hold> {
     })
 }
 
-/// Whether a hold is among these, or its project already holds as much for the place.
-pub(super) fn counts(holds: &[Hold], hold: &Hold) -> bool {
-    holds.iter().any(|held| held == hold || (is_beside(held, hold) && covers(&held.amounts, &hold.amounts)))
+/// Whether a hold is among these, or another hold of its project covers the same claim and amounts.
+pub(super) fn is_covered(holds: &[Hold], hold: &Hold) -> bool {
+    holds.iter().any(|held| {
+        held == hold || (is_other_hold_of_claim(held, hold) && covers(&held.amounts, &hold.amounts))
+    })
 }
 
-/// Whether the project of a hold already holds something for the place, even if it is less.
-pub(super) fn has_the_place(holds: &[Hold], hold: &Hold) -> bool {
-    holds.iter().any(|held| is_beside(held, hold))
+/// Whether another hold of the same project has the same claim, whatever its amounts.
+pub(super) fn has_hold_of_claim(holds: &[Hold], hold: &Hold) -> bool {
+    holds.iter().any(|held| is_other_hold_of_claim(held, hold))
 }
 
-fn is_beside(held: &Hold, hold: &Hold) -> bool {
+fn is_other_hold_of_claim(held: &Hold, hold: &Hold) -> bool {
     held.uid != hold.uid && held.scope == hold.scope && hold.claim.is_some() && held.claim == hold.claim
 }
 
-/// Whether each amount is there.
+/// Whether `held` has at least each amount of `wanted`.
 fn covers(held: &Amounts, wanted: &Amounts) -> bool {
     wanted.iter().all(|(domain, list)| {
         let held = held.get(domain);
@@ -64,13 +66,13 @@ fn covers(held: &Amounts, wanted: &Amounts) -> bool {
     })
 }
 
-/// Whether a hold stays because of an orphan.
-pub(super) fn keeps(orphan: &Orphan, hold: &Hold) -> bool {
-    orphan.state != OrphanState::Unused && is_it(orphan, hold)
+/// Whether a hold must stay because of an orphan.
+pub(super) fn keeps_hold(orphan: &Orphan, hold: &Hold) -> bool {
+    orphan.state != OrphanState::Unused && is_hold_of(orphan, hold)
 }
 
-/// Whether a hold is what an orphan is told for.
-fn is_it(orphan: &Orphan, hold: &Hold) -> bool {
+/// Whether a hold belongs to an orphan.
+fn is_hold_of(orphan: &Orphan, hold: &Hold) -> bool {
     match &hold.claim {
         Some(claim) => {
             orphan.state != OrphanState::Ahead
@@ -81,7 +83,7 @@ fn is_it(orphan: &Orphan, hold: &Hold) -> bool {
     }
 }
 
-/// The clusters that a hold counts in.
+/// The clusters in which a hold counts.
 pub(super) fn clusters(hold: &Hold) -> impl Iterator<Item = &str> {
     let claimed = hold.claim.as_ref().map(|claim| claim.domain.as_str());
     claimed.into_iter().chain(hold.amounts.keys().map(String::as_str))
@@ -108,13 +110,15 @@ mod tests {
         let hold = |orphan: &Orphan| hold_of("p", orphan).unwrap();
         assert_eq!(hold(&ahead).claim, None, "the object has the place");
         assert_eq!(clusters(&hold(&ahead)).collect::<Vec<_>>(), ["c1"]);
-        assert!(!counts(&[hold(&ahead)], &hold(&other)), "two without a place are two");
+        assert!(!is_covered(&[hold(&ahead)], &hold(&other)), "two without a place are two");
         assert!(
-            is_it(&ahead, &hold(&ahead)) && !is_it(&other, &hold(&ahead)) && !is_it(&lost, &hold(&ahead))
+            is_hold_of(&ahead, &hold(&ahead))
+                && !is_hold_of(&other, &hold(&ahead))
+                && !is_hold_of(&lost, &hold(&ahead))
         );
-        assert!(is_it(&lost, &hold(&lost)) && !is_it(&ahead, &hold(&lost)));
+        assert!(is_hold_of(&lost, &hold(&lost)) && !is_hold_of(&ahead, &hold(&lost)));
         let grown = Orphan { hard: [("pods".to_owned(), "4".parse().unwrap())].into(), ..ahead.clone() };
-        assert!(counts(&[hold(&ahead)], &hold(&ahead)) && !counts(&[hold(&ahead)], &hold(&grown)));
+        assert!(is_covered(&[hold(&ahead)], &hold(&ahead)) && !is_covered(&[hold(&ahead)], &hold(&grown)));
     }
 
     #[test]
@@ -122,12 +126,12 @@ mod tests {
         let (lost, released) = (orphan(OrphanState::Lost, 1), orphan(OrphanState::Released, 2));
         let hold = hold_of("p", &lost).unwrap();
         let held = std::slice::from_ref(&hold);
-        assert!(counts(held, &hold_of("p", &released).unwrap()));
+        assert!(is_covered(held, &hold_of("p", &released).unwrap()));
         let less = Orphan { hard: [("pods".to_owned(), "2".parse().unwrap())].into(), ..released.clone() };
-        assert!(counts(held, &hold_of("p", &less).unwrap()));
-        assert!(keeps(&released, &hold), "what stands at the place keeps it");
+        assert!(is_covered(held, &hold_of("p", &less).unwrap()));
+        assert!(keeps_hold(&released, &hold), "what stands at the place keeps it");
         let unused = Orphan { state: OrphanState::Unused, ..released };
-        assert!(is_it(&unused, &hold) && !keeps(&unused, &hold));
+        assert!(is_hold_of(&unused, &hold) && !keeps_hold(&unused, &hold));
     }
 
     #[test]
@@ -135,14 +139,14 @@ mod tests {
         let (first, second) = (orphan(OrphanState::Lost, 1), orphan(OrphanState::Lost, 2));
         let held = [hold_of("p", &first).unwrap()];
         let foreign = hold_of("q", &second).unwrap();
-        assert!(!counts(&held, &foreign) && !has_the_place(&held, &foreign));
+        assert!(!is_covered(&held, &foreign) && !has_hold_of_claim(&held, &foreign));
         for hard in [("pods", "4"), ("services", "1")] {
             let hard = [(hard.0.to_owned(), hard.1.parse().unwrap())].into();
             let larger = hold_of("p", &Orphan { hard, ..second.clone() }).unwrap();
-            assert!(!counts(&held, &larger) && has_the_place(&held, &larger), "{larger:?}");
-            assert!(counts(&[held.as_slice(), std::slice::from_ref(&larger)].concat(), &larger));
+            assert!(!is_covered(&held, &larger) && has_hold_of_claim(&held, &larger), "{larger:?}");
+            assert!(is_covered(&[held.as_slice(), std::slice::from_ref(&larger)].concat(), &larger));
         }
         let none = [("services".to_owned(), "0".parse().unwrap())].into();
-        assert!(counts(&held, &hold_of("p", &Orphan { hard: none, ..second }).unwrap()));
+        assert!(is_covered(&held, &hold_of("p", &Orphan { hard: none, ..second }).unwrap()));
     }
 }

@@ -14,21 +14,21 @@ const DEADLINE: Duration = Duration::from_secs(25);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 const RETRY_AFTER_SECONDS: u32 = 2;
 
-/// Where the controller issues certificates, and our own certificate for it.
+/// Where the controller issues certificates, and the client certificate that it accepts.
 #[derive(Clone, Debug)]
 pub struct ControllerIssuer {
-    /// Such as `https://business-issuer.tke-business.svc`.
+    /// Its URL, such as `https://business-issuer.tke-business.svc`.
     pub url: String,
     /// CA of its serving certificate, PEM.
     pub ca_file: PathBuf,
-    /// Our certificate, PEM.
+    /// The client certificate, PEM.
     pub certificate_file: PathBuf,
-    /// Its key, PEM.
+    /// The key of the client certificate, PEM.
     pub key_file: PathBuf,
 }
 
 impl ControllerIssuer {
-    /// A client from the files as they are now: they may be renewed, and calls are rare.
+    /// A new client for each call: calls are rare, and the files may have been renewed.
     fn client(&self) -> anyhow::Result<Client> {
         let mut config = kube::Config::new(self.url.parse().context("--issuer-url")?);
         let ca = std::fs::read(&self.ca_file).with_context(|| format!("read {}", self.ca_file.display()))?;
@@ -41,16 +41,16 @@ impl ControllerIssuer {
         Client::try_from(config).context("connect to the controller")
     }
 
-    async fn ask(&self, request: IssueRequest) -> Result<Issued, Status> {
+    async fn call(&self, request: IssueRequest) -> Result<Issued, Status> {
         let client = self.client().map_err(|error| unavailable(&format!("{error:#}")))?;
         let body = serde_json::to_vec(&request).map_err(|error| unavailable(&error.to_string()))?;
-        let call = http::Request::post(ISSUE_PATH)
+        let post = http::Request::post(ISSUE_PATH)
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(body)
             .map_err(|error| unavailable(&error.to_string()))?;
-        match tokio::time::timeout(DEADLINE, client.request(call)).await {
+        match tokio::time::timeout(DEADLINE, client.request(post)).await {
             Ok(Ok(issued)) => Ok(issued),
-            Ok(Err(kube::Error::Api(refused))) => Err(passed_on(&refused)),
+            Ok(Err(kube::Error::Api(refused))) => Err(answer_for_caller(&refused)),
             Ok(Err(error)) => Err(unavailable(&format!("{:#}", anyhow::Error::from(error)))),
             Err(_elapsed) => Err(Status::timeout("the controller does not answer", RETRY_AFTER_SECONDS)),
         }
@@ -59,18 +59,18 @@ impl ControllerIssuer {
 
 impl CertificateIssuer for ControllerIssuer {
     fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
-        self.ask(request).boxed()
+        self.call(request).boxed()
     }
 }
 
-/// The reason is only logged: it is about our own installation, not for the caller.
+/// Logs the reason, which is about the installation, and does not tell it to the caller.
 fn unavailable(why: &str) -> Status {
     tracing::error!(why, "the controller cannot be asked for certificates");
     Status::unavailable("the controller cannot be reached: it issues the certificates", RETRY_AFTER_SECONDS)
 }
 
-/// The caller is told what the controller says of the cluster, but not that it refuses our requests.
-fn passed_on(refused: &Refused) -> Status {
+/// Passes on what the controller says about the member cluster, but not that it refuses this program's requests.
+fn answer_for_caller(refused: &Refused) -> Status {
     let why = || refused.message.clone();
     match refused.code {
         422 => Status::failure(422, "Invalid", why()),

@@ -7,7 +7,7 @@ use yasna::{DERWriterSeq, Tag};
 const COMMON_NAME: &[u64] = &[2, 5, 4, 3];
 const ORGANIZATION: &[u64] = &[2, 5, 4, 10];
 const ECDSA_WITH_SHA256: &[u64] = &[1, 2, 840, 10_045, 4, 3, 2];
-/// Characters of a line of PEM.
+/// The length of a line of PEM.
 const LINE: usize = 64;
 
 /// A private key, PKCS #8 as PEM. It is not printed by accident.
@@ -21,7 +21,7 @@ impl std::fmt::Debug for KeyPem {
 }
 
 impl KeyPem {
-    /// The text, for the one whom it was made for.
+    /// The text, for the answer to the caller.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -29,18 +29,19 @@ impl KeyPem {
 
 /// A key, and the request for its certificate.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct KeyAndRequest {
     /// EC P-256.
     pub key: KeyPem,
     /// PKCS #10, PEM.
     pub request: String,
 }
 
-/// Makes a key for a user who is in some groups. The member cluster's policy reads exactly this form of a request: the
-/// groups, then the user, and nothing else. It is written here since rcgen's names have each attribute once.
-pub fn make(user: &str, groups: &[String]) -> Result<Made, rcgen::Error> {
+/// Generates a key, and a certificate request for a user with groups. The policy in the member cluster accepts exactly
+/// this subject: the groups, then the user, and nothing else. The request is encoded here because a name of rcgen
+/// cannot have an attribute twice.
+pub fn generate(user: &str, groups: &[String]) -> Result<KeyAndRequest, rcgen::Error> {
     let key = KeyPair::generate()?;
-    let asked = yasna::construct_der(|writer| {
+    let body = yasna::construct_der(|writer| {
         writer.write_sequence(|request| {
             request.next().write_u8(0);
             request.next().write_sequence(|subject| {
@@ -54,17 +55,17 @@ pub fn make(user: &str, groups: &[String]) -> Result<Made, rcgen::Error> {
             request.next().write_tagged_implicit(Tag::context(0), |writer| writer.write_set(|_| {}));
         });
     });
-    let signature = key.sign(&asked)?;
+    let signature = key.sign(&body)?;
     let request = yasna::construct_der(|writer| {
         writer.write_sequence(|signed| {
-            signed.next().write_der(&asked);
+            signed.next().write_der(&body);
             signed.next().write_sequence(|algorithm| {
                 algorithm.next().write_oid(&ObjectIdentifier::from_slice(ECDSA_WITH_SHA256));
             });
             signed.next().write_bitvec_bytes(&signature, signature.len().saturating_mul(8));
         });
     });
-    Ok(Made { key: KeyPem(key.serialize_pem()), request: pem(&request) })
+    Ok(KeyAndRequest { key: KeyPem(key.serialize_pem()), request: pem(&request) })
 }
 
 fn name(subject: &mut DERWriterSeq<'_>, attribute: &[u64], text: &str) {
@@ -96,9 +97,9 @@ mod tests {
     fn a_request_names_the_groups_and_then_the_user_and_is_signed() {
         for count in [0, 1, 8] {
             let groups: Vec<String> = (0..count).map(|n| format!("business:t:group:{n}\u{fc}")).collect();
-            let made = make("business:t:alice", &groups).unwrap();
-            assert!(made.request.lines().all(|line| line.len() <= LINE));
-            let (_, pem) = x509_parser::pem::parse_x509_pem(made.request.as_bytes()).unwrap();
+            let generated = generate("business:t:alice", &groups).unwrap();
+            assert!(generated.request.lines().all(|line| line.len() <= LINE));
+            let (_, pem) = x509_parser::pem::parse_x509_pem(generated.request.as_bytes()).unwrap();
             let (rest, request) = X509CertificationRequest::from_der(&pem.contents).unwrap();
             assert!(rest.is_empty());
             request.verify_signature().unwrap();

@@ -1,17 +1,18 @@
-//! Cookies of the console. All are `__Host-`: a browser sends them to this one origin, by TLS alone, and no other host can
-//! set them.
+//! Cookies of the console. All have the prefix `__Host-`: a browser sends them only to this origin and only over TLS,
+//! and no other host can set them.
 
 use anyhow::{Result, ensure};
 use http::{HeaderMap, HeaderValue, header};
 
-/// A login under way. Lax: it comes with the provider's redirect.
+/// The cookie of a pending login. It is Lax, so that the browser sends it with the provider's redirect.
 pub(super) const LOGIN: &str = "__Host-business-login";
-/// The session, in as many pieces as it needs. Strict: no other site's request brings it.
+/// The cookies of the session, in as many pieces as it needs. They are Strict: requests from other sites do not have
+/// them.
 const SESSION: &str = "__Host-business-session";
-/// Browsers keep 4096 bytes of name and value.
+/// The bytes of a piece. Browsers keep 4096 bytes of name and value.
 const CHUNK_BYTES: usize = 3800;
 const CHUNKS_MAX: usize = 8;
-/// Longest session that fits.
+/// The longest session that fits.
 pub(super) const SESSION_BYTES_MAX: usize = CHUNK_BYTES * CHUNKS_MAX;
 
 /// The console's own cookies, taken out of a request.
@@ -22,7 +23,7 @@ pub(super) struct Cookies {
 }
 
 impl Cookies {
-    /// Takes all cookies out of the headers: nothing after this needs them.
+    /// Removes all cookies from the headers, as nothing else needs them, and returns ours.
     pub(super) fn take(headers: &mut HeaderMap) -> Self {
         let mut cookies = Self::default();
         for value in headers.get_all(header::COOKIE) {
@@ -40,14 +41,14 @@ impl Cookies {
     fn keep(&mut self, name: &str, value: &str) {
         if name == LOGIN {
             self.login = Some(value.to_owned());
-        } else if let Some(number) = number(name)
+        } else if let Some(number) = piece_number(name)
             && let Some(place) = self.pieces.get_mut(number)
         {
             *place = Some(value.to_owned());
         }
     }
 
-    /// Whether there is any of a session.
+    /// Whether there is any piece of a session.
     pub(super) fn has_session(&self) -> bool {
         self.pieces.iter().any(Option::is_some)
     }
@@ -64,8 +65,8 @@ impl Cookies {
     }
 }
 
-/// Which piece of a session a cookie is.
-fn number(name: &str) -> Option<usize> {
+/// The number of the session's piece in a cookie of this name.
+fn piece_number(name: &str) -> Option<usize> {
     match name.strip_prefix(SESSION)?.strip_prefix('-') {
         None => (name == SESSION).then_some(0),
         Some(number) => number.parse().ok().filter(|&number| name == piece_name(number) && number > 0),
@@ -76,7 +77,7 @@ fn piece_name(number: usize) -> String {
     if number == 0 { SESSION.to_owned() } else { format!("{SESSION}-{number}") }
 }
 
-/// Sets a session for this many seconds, and removes the pieces that a longer one had.
+/// Sets a session for this many seconds, and removes surplus pieces of an earlier, longer one.
 pub(super) fn set_session(headers: &mut HeaderMap, sealed: &str, seconds: i64) -> Result<()> {
     ensure!(
         sealed.len() <= SESSION_BYTES_MAX,
@@ -105,7 +106,7 @@ pub(super) fn remove_session(headers: &mut HeaderMap) -> Result<()> {
         .try_for_each(|number| set(headers, &format!("{}=; Max-Age=0; SameSite=Strict", piece_name(number))))
 }
 
-/// Remembers a login under way for this many seconds; an empty one is forgotten.
+/// Sets the cookie of a pending login for this many seconds. An empty one for 0 seconds removes it.
 pub(super) fn set_login(headers: &mut HeaderMap, sealed: &str, seconds: i64) -> Result<()> {
     set(headers, &format!("{LOGIN}={sealed}; Max-Age={seconds}; SameSite=Lax"))
 }

@@ -1,6 +1,6 @@
-//! The page itself: static files, the same for everybody.
+//! The static files of the page, the same for everybody.
 
-use super::words::{Language, weighed};
+use super::messages::{Language, weighted_values};
 use super::{ROOT, html};
 use apiserver::response::status_response;
 use axum::body::Body;
@@ -12,65 +12,69 @@ use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 
 const INDEX: &str = "index.html";
-/// Below it a file's name has the hash of what is in it.
-const HASHED: &str = "assets/";
+/// Names below it contain the hash of the file's content.
+const HASHED_PREFIX: &str = "assets/";
 
 /// Where the files are.
 #[derive(Clone, Debug)]
 pub(super) enum Files {
-    /// In the program.
+    /// Embedded in the program.
     Embedded,
-    /// In a directory, for those who write them. Beside a file may be others of its name with `.br` and `.gz` appended.
+    /// In a directory, for development. Beside a file there may be compressed ones with `.br` and `.gz` appended.
     Directory(PathBuf),
 }
 
-/// A file in the form that was chosen.
-struct Chosen {
+/// A file in the selected encoding.
+struct EncodedFile {
     bytes: Cow<'static, [u8]>,
     encoding: Option<&'static str>,
 }
 
 impl Files {
-    /// Answers at any path below the console's root: a path that is no file is a place in the page.
+    /// Answers any path below the console's root. A path that is no file is a route of the page, and gets the index.
     pub(super) async fn answer(&self, request: &Parts) -> Response<Body> {
         let path = request.uri.path().strip_prefix(ROOT).unwrap_or_default().trim_start_matches('/');
         if path == html::STYLE {
-            return html::style();
+            return html::style_sheet();
         }
-        let accepted = Accepted::of(&request.headers);
+        let accepted = AcceptedEncodings::of(&request.headers);
         if let Some(chosen) = self.find(path, accepted).await {
-            return file(path, chosen);
+            return file_response(path, chosen);
         }
-        if path.starts_with(HASHED) {
+        if path.starts_with(HASHED_PREFIX) {
             return status_response(&Status::no_such_path(), &request.headers, &request.uri);
         }
         match self.find(INDEX, accepted).await {
-            Some(chosen) => file(INDEX, chosen),
-            None => html::not_built(Language::of(&request.headers)),
+            Some(chosen) => file_response(INDEX, chosen),
+            None => html::not_built_page(Language::of(&request.headers)),
         }
     }
 
-    async fn find(&self, path: &str, accepted: Accepted) -> Option<Chosen> {
+    async fn find(&self, path: &str, accepted: AcceptedEncodings) -> Option<EncodedFile> {
         match self {
             Self::Embedded => {
                 let found = FILES.binary_search_by(|file| file.path.cmp(path)).ok()?;
-                FILES.get(found).map(|file| choose(file, accepted))
+                FILES.get(found).map(|file| select_encoding(file, accepted))
             }
             Self::Directory(directory) => read(directory, path, accepted).await,
         }
     }
 }
 
-fn choose(file: &PageFile, accepted: Accepted) -> Chosen {
+fn select_encoding(file: &PageFile, accepted: AcceptedEncodings) -> EncodedFile {
     let (bytes, encoding) = match accepted {
-        Accepted { brotli: true, .. } if file.brotli.len() < file.plain.len() => (file.brotli, Some("br")),
-        Accepted { gzip: true, .. } if file.gzip.len() < file.plain.len() => (file.gzip, Some("gzip")),
+        AcceptedEncodings { brotli: true, .. } if file.brotli.len() < file.plain.len() => {
+            (file.brotli, Some("br"))
+        }
+        AcceptedEncodings { gzip: true, .. } if file.gzip.len() < file.plain.len() => {
+            (file.gzip, Some("gzip"))
+        }
         _ => (file.plain, None),
     };
-    Chosen { bytes: Cow::Borrowed(bytes), encoding }
+    EncodedFile { bytes: Cow::Borrowed(bytes), encoding }
 }
 
-async fn read(directory: &Path, path: &str, accepted: Accepted) -> Option<Chosen> {
+async fn read(directory: &Path, path: &str, accepted: AcceptedEncodings) -> Option<EncodedFile> {
     let is_below = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
     if path.is_empty() || !is_below {
         return None;
@@ -79,14 +83,15 @@ async fn read(directory: &Path, path: &str, accepted: Accepted) -> Option<Chosen
         [(accepted.brotli, ".br", Some("br")), (accepted.gzip, ".gz", Some("gzip")), (true, "", None)]
     {
         if is_accepted && let Ok(bytes) = tokio::fs::read(directory.join(format!("{path}{ending}"))).await {
-            return Some(Chosen { bytes: Cow::Owned(bytes), encoding });
+            return Some(EncodedFile { bytes: Cow::Owned(bytes), encoding });
         }
     }
     None
 }
 
-fn file(path: &str, chosen: Chosen) -> Response<Body> {
-    let caching = if path.starts_with(HASHED) { "public, max-age=31536000, immutable" } else { "no-cache" };
+fn file_response(path: &str, chosen: EncodedFile) -> Response<Body> {
+    let caching =
+        if path.starts_with(HASHED_PREFIX) { "public, max-age=31536000, immutable" } else { "no-cache" };
     let body = match chosen.bytes {
         Cow::Borrowed(bytes) => Body::from(bytes),
         Cow::Owned(bytes) => Body::from(bytes),
@@ -118,17 +123,17 @@ fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// Which compressed forms a client takes.
+/// The content encodings that a client accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Accepted {
+struct AcceptedEncodings {
     brotli: bool,
     gzip: bool,
 }
 
-impl Accepted {
+impl AcceptedEncodings {
     fn of(headers: &HeaderMap) -> Self {
         let mut accepted = Self::default();
-        for (coding, weight) in weighed(headers, header::ACCEPT_ENCODING) {
+        for (coding, weight) in weighted_values(headers, header::ACCEPT_ENCODING) {
             match coding {
                 "br" => accepted.brotli = weight > 0.0,
                 "gzip" => accepted.gzip = weight > 0.0,
@@ -146,19 +151,22 @@ mod tests {
     #[test]
     fn a_client_takes_what_it_says() {
         let of = |text: &'static str| {
-            Accepted::of(&HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(text))]))
+            AcceptedEncodings::of(&HeaderMap::from_iter([(
+                header::ACCEPT_ENCODING,
+                HeaderValue::from_static(text),
+            )]))
         };
-        assert_eq!(of("gzip, deflate, br;q=0.8"), Accepted { brotli: true, gzip: true });
-        assert_eq!(of("gzip;q=0, br; q=0.0"), Accepted::default());
-        assert_eq!(of("identity"), Accepted::default());
+        assert_eq!(of("gzip, deflate, br;q=0.8"), AcceptedEncodings { brotli: true, gzip: true });
+        assert_eq!(of("gzip;q=0, br; q=0.0"), AcceptedEncodings::default());
+        assert_eq!(of("identity"), AcceptedEncodings::default());
     }
 
     #[tokio::test]
     async fn nothing_outside_of_the_directory_is_read() {
         let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        assert!(read(&files, "lib.rs", Accepted::default()).await.is_some());
+        assert!(read(&files, "lib.rs", AcceptedEncodings::default()).await.is_some());
         for path in ["../Cargo.toml", "/etc/hostname", "console/../../Cargo.toml", "", "."] {
-            assert!(read(&files, path, Accepted::default()).await.is_none(), "{path}");
+            assert!(read(&files, path, AcceptedEncodings::default()).await.is_none(), "{path}");
         }
     }
 }

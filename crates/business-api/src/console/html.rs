@@ -1,49 +1,49 @@
-//! The few pages that the server makes itself. Nothing in them is a script.
+//! The few pages that the server generates itself. They have no scripts.
 
-use super::words::{self, Language, Text};
+use super::messages::{self, Language, LocalizedText};
 use axum::body::Body;
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// The file with their style sheet: the policy allows no styles in the page itself.
+/// The path of their style sheet, as the policy allows no inline styles.
 pub(super) const STYLE: &str = "server.css";
-const STYLED: &str = "<link rel=\"stylesheet\" href=\"/console/server.css\">";
+const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/console/server.css\">";
 
-/// A page that goes on to another one of ours. A redirect would not do: a browser that comes from another site's redirect
-/// does not send Strict cookies with the next one either. It waits for no style.
-pub(super) fn going_on(path: &str, language: Language) -> Response<Body> {
-    let path = escaped(path);
+/// A page that goes on to another one of ours. After a redirect from another site, a browser sends no Strict cookies
+/// with further redirects either, so this is a page. It has no style sheet to wait for.
+pub(super) fn redirect_page(path: &str, language: Language) -> Response<Body> {
+    let path = escape(path);
     let refresh = format!("<meta http-equiv=\"refresh\" content=\"0;url={path}\">");
-    let link = link(&path, words::GO_ON, language);
-    page(StatusCode::OK, language, words::CONSOLE, &refresh, &link)
+    let link = link(&path, messages::GO_ON, language);
+    page(StatusCode::OK, language, messages::CONSOLE, &refresh, &link)
 }
 
-/// A page that says what went wrong, what programs say of that, and how to begin again on the way to a page.
-pub(super) fn failure(
+/// A page that says why a login failed, with details and a link to the page `back`, which begins again.
+pub(super) fn failure_page(
     code: StatusCode,
-    why: Text,
+    why: LocalizedText,
     detail: &str,
     back: &str,
     language: Language,
 ) -> Response<Body> {
-    let title = words::NOT_LOGGED_IN;
-    let (head, why) = (title.said_in(language), why.said_in(language));
+    let title = messages::NOT_LOGGED_IN;
+    let (head, why) = (title.in_language(language), why.in_language(language));
     let detail = match detail {
         "" => String::new(),
-        detail => format!("<p class=\"detail\" lang=\"en\">{}</p>", escaped(detail)),
+        detail => format!("<p class=\"detail\" lang=\"en\">{}</p>", escape(detail)),
     };
-    let again = link(&escaped(back), words::BEGIN_AGAIN, language);
-    page(code, language, title, STYLED, &format!("<h1>{head}</h1><p>{why}</p>{detail}{again}"))
+    let again = link(&escape(back), messages::BEGIN_AGAIN, language);
+    page(code, language, title, STYLE_LINK, &format!("<h1>{head}</h1><p>{why}</p>{detail}{again}"))
 }
 
-/// A page instead of one that is not there.
-pub(super) fn not_built(language: Language) -> Response<Body> {
-    let (title, how) = (words::NOT_BUILT, words::HOW_TO_BUILD.said_in(language));
-    let content = format!("<h1>{}</h1><p>{how}</p>", title.said_in(language));
-    page(StatusCode::NOT_FOUND, language, title, STYLED, &content)
+/// The page of a program that was built without the console's files.
+pub(super) fn not_built_page(language: Language) -> Response<Body> {
+    let (title, how) = (messages::NOT_BUILT, messages::HOW_TO_BUILD.in_language(language));
+    let content = format!("<h1>{}</h1><p>{how}</p>", title.in_language(language));
+    page(StatusCode::NOT_FOUND, language, title, STYLE_LINK, &content)
 }
 
 /// Their style sheet.
-pub(super) fn style() -> Response<Body> {
+pub(super) fn style_sheet() -> Response<Body> {
     let mut response = Response::new(Body::from(include_str!("html.css")));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8"));
@@ -51,12 +51,18 @@ pub(super) fn style() -> Response<Body> {
     response
 }
 
-fn link(path: &str, text: Text, language: Language) -> String {
-    format!("<p><a href=\"{path}\">{}</a></p>", text.said_in(language))
+fn link(path: &str, text: LocalizedText, language: Language) -> String {
+    format!("<p><a href=\"{path}\">{}</a></p>", text.in_language(language))
 }
 
-fn page(code: StatusCode, language: Language, title: Text, head: &str, content: &str) -> Response<Body> {
-    let (tag, title) = (language.tag(), title.said_in(language));
+fn page(
+    code: StatusCode,
+    language: Language,
+    title: LocalizedText,
+    head: &str,
+    content: &str,
+) -> Response<Body> {
+    let (tag, title) = (language.tag(), title.in_language(language));
     let text = format!(
         "<!doctype html><html lang=\"{tag}\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">{head}<title>{title}</title>\
@@ -70,7 +76,7 @@ fn page(code: StatusCode, language: Language, title: Text, head: &str, content: 
     response
 }
 
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -91,11 +97,11 @@ mod tests {
 
     #[test]
     fn a_text_is_a_text() {
-        assert_eq!(escaped("<a href='x'>&\""), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;");
+        assert_eq!(escape("<a href='x'>&\""), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;");
     }
 
     #[test]
     fn the_style_is_where_the_pages_say() {
-        assert!(STYLED.contains(&format!("\"{}/{STYLE}\"", super::super::ROOT)), "{STYLED}");
+        assert!(STYLE_LINK.contains(&format!("\"{}/{STYLE}\"", super::super::ROOT)), "{STYLE_LINK}");
     }
 }

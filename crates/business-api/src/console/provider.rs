@@ -1,6 +1,6 @@
 //! The calls to an identity provider: the authorization code flow with PKCE, refreshing, and logging out.
 
-use super::session::{Login, Session};
+use super::session::{PendingLogin, Session};
 use super::settings::ConsoleIssuer;
 use apiserver::authn::fetch;
 use apiserver::authn::fetch::IssuerAuthorities;
@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Signatures by a private key alone, as the API takes them.
+/// Signatures by a private key alone, as the API accepts them.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -38,37 +38,38 @@ const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-const DISCOVERED_FOR: Duration = Duration::from_mins(1);
-/// A failure is kept for those who wait already: each would wait for all before it.
-const FAILED_FOR: Duration = Duration::from_secs(2);
-/// A longer ID token goes into no URL: providers and what stands before them refuse URLs of more than some thousand bytes.
-const HINT_BYTES_MAX: usize = 1500;
-/// "Not now". The body may have the form of a refusal, which the library then takes it for.
-const NOT_NOW: [StatusCode; 4] = [
+/// How long the metadata of a provider is cached.
+const DISCOVERY_TTL: Duration = Duration::from_mins(1);
+/// A failure is cached for the requests that wait already: otherwise each would wait for all before it.
+const FAILURE_TTL: Duration = Duration::from_secs(2);
+/// A longer ID token is not sent as a hint: providers and their proxies refuse URLs of more than some thousand bytes.
+const ID_TOKEN_HINT_BYTES_MAX: usize = 1500;
+/// Statuses that mean "try again later". The body may look like an OAuth error, and the library would take it for one.
+const RETRYABLE_STATUSES: [StatusCode; 4] = [
     StatusCode::TOO_MANY_REQUESTS,
     StatusCode::BAD_GATEWAY,
     StatusCode::SERVICE_UNAVAILABLE,
     StatusCode::GATEWAY_TIMEOUT,
 ];
 
-type Client = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
-type Refused = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
+type OidcClient = CoreClient<EndpointSet, EndpointNotSet, EndpointNotSet, EndpointNotSet, EndpointSet>;
+type TokenRequestError = RequestTokenError<apiserver::Error, StandardErrorResponse<CoreErrorResponseType>>;
 
-/// Why a provider gives nothing.
+/// Why a call to a provider failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum ProviderError {
-    /// It did not answer as a provider does, now.
+    /// It did not answer, or not as a provider does.
     #[error("the identity provider does not answer as it should: {0}")]
     Unreachable(String),
-    /// It said no, or what it said is not to be believed.
+    /// It refused, or its answer cannot be trusted.
     #[error("the identity provider did not accept the login: {0}")]
     Refused(String),
-    /// The console is not set up as it must be for this.
+    /// The settings of the console do not allow it.
     #[error("{0}")]
     Settings(String),
 }
 
-/// What a provider publishes about itself.
+/// The metadata that a provider publishes.
 #[derive(Clone, Debug, Deserialize)]
 struct Discovery {
     issuer: String,
@@ -83,10 +84,10 @@ struct Discovery {
     token_endpoint_auth_methods_supported: Vec<String>,
 }
 
-/// How its servers are asked.
-struct Wire(IssuerAuthorities);
+/// The HTTP client for a provider's servers.
+struct ProviderClient(IssuerAuthorities);
 
-impl<'c> AsyncHttpClient<'c> for Wire {
+impl<'c> AsyncHttpClient<'c> for ProviderClient {
     type Error = apiserver::Error;
     type Future = BoxFuture<'c, Result<HttpResponse, apiserver::Error>>;
 
@@ -94,7 +95,7 @@ impl<'c> AsyncHttpClient<'c> for Wire {
         Box::pin(async move {
             let url = request.uri().to_string();
             let answer = fetch::send(request, &self.0).await?;
-            if NOT_NOW.contains(&answer.status()) {
+            if RETRYABLE_STATUSES.contains(&answer.status()) {
                 return Err(apiserver::Error::Issuer { url, why: answer.status().to_string() });
             }
             Ok(answer)
@@ -102,7 +103,7 @@ impl<'c> AsyncHttpClient<'c> for Wire {
     }
 }
 
-impl Wire {
+impl ProviderClient {
     async fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T, ProviderError> {
         let failed = |why: String| ProviderError::Unreachable(format!("{url}: {why}"));
         let request = Request::get(url).header(header::ACCEPT, "application/json").body(Vec::new());
@@ -116,54 +117,54 @@ impl Wire {
     }
 }
 
-/// A provider, as it is now.
+/// A provider with its metadata.
 pub(super) struct Provider<'a> {
     settings: &'a ConsoleIssuer,
-    wire: Wire,
+    http: ProviderClient,
     discovery: Discovery,
 }
 
-/// What a provider published last, so that many logins do not make us ask it as often.
+/// A cache of a provider's metadata, so that many logins do not fetch it as often.
 #[derive(Debug, Default)]
-pub(super) struct LastDiscovery(Mutex<Option<Said>>);
+pub(super) struct DiscoveryCache(Mutex<Option<CachedDiscovery>>);
 
 #[derive(Debug)]
-struct Said {
+struct CachedDiscovery {
     source: KeySource,
     outcome: Result<Discovery, ProviderError>,
     at: Instant,
 }
 
-impl LastDiscovery {
-    /// One call asks for all that wait.
+impl DiscoveryCache {
+    /// Concurrent calls share one fetch.
     async fn get(
         &self,
         source: KeySource,
-        ask: impl Future<Output = Result<Discovery, ProviderError>>,
+        fetch_discovery: impl Future<Output = Result<Discovery, ProviderError>>,
     ) -> Result<Discovery, ProviderError> {
         let mut last = self.0.lock().await;
-        if let Some(said) = &*last
-            && said.source == source
-            && said.at.elapsed() < if said.outcome.is_ok() { DISCOVERED_FOR } else { FAILED_FOR }
+        if let Some(cached) = &*last
+            && cached.source == source
+            && cached.at.elapsed() < if cached.outcome.is_ok() { DISCOVERY_TTL } else { FAILURE_TTL }
         {
-            return said.outcome.clone();
+            return cached.outcome.clone();
         }
-        let outcome = ask.await;
-        *last = Some(Said { source, outcome: outcome.clone(), at: Instant::now() });
+        let outcome = fetch_discovery.await;
+        *last = Some(CachedDiscovery { source, outcome: outcome.clone(), at: Instant::now() });
         outcome
     }
 }
 
-/// The tokens that a provider gave.
-pub(super) struct Given {
+/// The tokens from a provider.
+pub(super) struct ProviderTokens {
     pub(super) token: String,
     pub(super) refresh: Option<String>,
     /// The user that they belong to, as the provider names him.
     pub(super) subject: String,
 }
 
-/// A login that can be sent on its way.
-pub(super) struct Begun {
+/// An authorization request, and what must be remembered for its callback.
+pub(super) struct AuthorizationRequest {
     pub(super) url: String,
     pub(super) state: String,
     pub(super) nonce: String,
@@ -171,12 +172,12 @@ pub(super) struct Begun {
 }
 
 impl<'a> Provider<'a> {
-    /// Asks the provider for its metadata. `source` is where the API finds its keys: the same authorities vouch for
-    /// both.
+    /// Fetches the provider's metadata. `source` is where the API gets the provider's keys: the same certificate
+    /// authorities are trusted for both.
     pub(super) async fn discover(
         settings: &'a ConsoleIssuer,
         source: KeySource,
-        last: &LastDiscovery,
+        last: &DiscoveryCache,
     ) -> Result<Self, ProviderError> {
         let usual = format!("{}/.well-known/openid-configuration", settings.issuer.trim_end_matches('/'));
         let (url, authorities) = match source.clone() {
@@ -184,22 +185,25 @@ impl<'a> Provider<'a> {
             KeySource::Url { authorities, .. } => (usual, authorities),
             KeySource::File(_) => (usual, IssuerAuthorities::System),
         };
-        let wire = Wire(authorities);
-        let discovery = last.get(source, wire.get::<Discovery>(&url)).await?;
+        let http = ProviderClient(authorities);
+        let discovery = last.get(source, http.get::<Discovery>(&url)).await?;
         if discovery.issuer != settings.issuer {
             let text = format!("its configuration is that of {:?}", discovery.issuer);
             return Err(ProviderError::Unreachable(text));
         }
-        Ok(Self { settings, wire, discovery })
+        Ok(Self { settings, http, discovery })
     }
 
-    /// Whether all of its answers to a login name the issuer.
-    pub(super) fn names_itself(&self) -> bool {
+    /// Whether all of its authorization responses name the issuer (RFC 9207).
+    pub(super) fn sends_issuer(&self) -> bool {
         self.discovery.authorization_response_iss_parameter_supported == Some(true)
     }
 
-    /// Where the browser goes to log in, and what is to be remembered until it comes back.
-    pub(super) fn begin(&self, redirect: &str) -> Result<Begun, ProviderError> {
+    /// The URL at which the browser logs in, with what must be remembered until the callback.
+    pub(super) fn authorization_request(
+        &self,
+        redirect: &str,
+    ) -> Result<AuthorizationRequest, ProviderError> {
         let client = self.client(CoreJsonWebKeySet::default())?;
         let redirect = redirect_url(redirect)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
@@ -211,7 +215,7 @@ impl<'a> Provider<'a> {
             .add_scopes(scopes.cloned().map(Scope::new))
             .set_pkce_challenge(challenge)
             .url();
-        Ok(Begun {
+        Ok(AuthorizationRequest {
             url: url.to_string(),
             state: state.into_secret(),
             nonce: nonce.secret().clone(),
@@ -219,43 +223,50 @@ impl<'a> Provider<'a> {
         })
     }
 
-    /// Redeems a code.
-    pub(super) async fn redeem(&self, login: &Login, code: &str) -> Result<Given, ProviderError> {
+    /// Redeems an authorization code for tokens.
+    pub(super) async fn redeem(
+        &self,
+        login: &PendingLogin,
+        code: &str,
+    ) -> Result<ProviderTokens, ProviderError> {
         let client =
             self.authenticated(self.keys().await?).await?.set_redirect_uri(redirect_url(&login.redirect)?);
         let answer = client
             .exchange_code(AuthorizationCode::new(code.to_owned()))
             .set_pkce_verifier(PkceCodeVerifier::new(login.verifier.clone()))
-            .request_async(&self.wire)
+            .request_async(&self.http)
             .await
-            .map_err(refused)?;
+            .map_err(token_request_error)?;
         let token =
             answer.id_token().ok_or_else(|| ProviderError::Refused("it gave no ID token".to_owned()))?;
         let nonce = Nonce::new(login.nonce.clone());
-        let claims = token.claims(&verifier(&client), &nonce).map_err(|error| unbelieved(&error))?;
-        Ok(given(&answer, token, claims.subject().as_str()))
+        let claims = token.claims(&verifier(&client), &nonce).map_err(|error| invalid_id_token(&error))?;
+        Ok(tokens_of(&answer, token, claims.subject().as_str()))
     }
 
-    /// A new ID token for a session.
-    pub(super) async fn refresh(&self, session: &Session) -> Result<Given, ProviderError> {
+    /// Gets a new ID token for a session.
+    pub(super) async fn refresh(&self, session: &Session) -> Result<ProviderTokens, ProviderError> {
         let no = |why: &str| ProviderError::Refused(why.to_owned());
         let refresh = session.refresh.clone().ok_or_else(|| no("there is nothing to refresh it with"))?;
         let client = self.authenticated(self.keys().await?).await?;
         let refresh = RefreshToken::new(refresh);
-        let answer =
-            client.exchange_refresh_token(&refresh).request_async(&self.wire).await.map_err(refused)?;
+        let answer = client
+            .exchange_refresh_token(&refresh)
+            .request_async(&self.http)
+            .await
+            .map_err(token_request_error)?;
         let token = answer.id_token().ok_or_else(|| no("it gives no ID token for a refresh token"))?;
         let claims = token
             .claims(&verifier(&client), |_: Option<&Nonce>| Ok(()))
-            .map_err(|error| unbelieved(&error))?;
+            .map_err(|error| invalid_id_token(&error))?;
         if claims.subject().as_str() != session.subject {
             return Err(no("it gave a token of somebody else"));
         }
-        let given = given(&answer, token, &session.subject);
-        Ok(Given { refresh: given.refresh.or(session.refresh.clone()), ..given })
+        let tokens = tokens_of(&answer, token, &session.subject);
+        Ok(ProviderTokens { refresh: tokens.refresh.or(session.refresh.clone()), ..tokens })
     }
 
-    /// Makes the session's refresh token worthless, where the provider can do that.
+    /// Revokes the session's refresh token, if the provider supports that.
     pub(super) async fn revoke(&self, session: &Session) -> Result<(), ProviderError> {
         let Discovery { revocation_endpoint: Some(url), .. } = self.discovery.clone() else { return Ok(()) };
         let Some(refresh) = session.refresh.clone() else { return Ok(()) };
@@ -264,36 +275,36 @@ impl<'a> Provider<'a> {
         let client = self.authenticated(CoreJsonWebKeySet::default()).await?.set_revocation_url(url);
         let token = CoreRevocableToken::RefreshToken(RefreshToken::new(refresh));
         let request = client.revoke_token(token).map_err(|error| failed(error.to_string()))?;
-        let answer = request.request_async(&self.wire).await;
+        let answer = request.request_async(&self.http).await;
         answer.map_err(|error| failed(error.to_string()))
     }
 
-    /// Where the browser goes to log out there, too.
-    pub(super) fn end(&self, session: &Session, back: &str) -> Option<String> {
+    /// The URL at which the browser also logs out at the provider.
+    pub(super) fn logout_url(&self, session: &Session, back: &str) -> Option<String> {
         let url = EndSessionUrl::new(self.discovery.end_session_endpoint.clone()?).ok()?;
         let back = PostLogoutRedirectUrl::new(back.to_owned()).ok()?;
         let mut request = LogoutRequest::from(url)
             .set_client_id(ClientId::new(self.settings.client_id.clone()))
             .set_post_logout_redirect_uri(back);
-        if session.token.len() <= HINT_BYTES_MAX {
+        if session.token.len() <= ID_TOKEN_HINT_BYTES_MAX {
             request = request.set_id_token_hint(&CoreIdToken::from_str(&session.token).ok()?);
         }
         Some(request.http_get_url().to_string())
     }
 
     async fn keys(&self) -> Result<CoreJsonWebKeySet, ProviderError> {
-        self.wire.get(&self.discovery.jwks_uri).await
+        self.http.get(&self.discovery.jwks_uri).await
     }
 
-    /// With the client's secret, where it has one.
-    async fn authenticated(&self, keys: CoreJsonWebKeySet) -> Result<Client, ProviderError> {
+    /// The client, with its secret if it has one.
+    async fn authenticated(&self, keys: CoreJsonWebKeySet) -> Result<OidcClient, ProviderError> {
         let client = self.client(keys)?;
         let Some(secret) = self.secret().await? else { return Ok(client) };
-        let by = if self.takes_basic() { AuthType::BasicAuth } else { AuthType::RequestBody };
+        let by = if self.supports_basic_auth() { AuthType::BasicAuth } else { AuthType::RequestBody };
         Ok(client.set_client_secret(ClientSecret::new(secret)).set_auth_type(by))
     }
 
-    fn client(&self, keys: CoreJsonWebKeySet) -> Result<Client, ProviderError> {
+    fn client(&self, keys: CoreJsonWebKeySet) -> Result<OidcClient, ProviderError> {
         let Discovery { issuer, authorization_endpoint, token_endpoint, .. } = self.discovery.clone();
         let wrong = |error| ProviderError::Unreachable(format!("a URL in its configuration: {error}"));
         let id = ClientId::new(self.settings.client_id.clone());
@@ -302,8 +313,8 @@ impl<'a> Provider<'a> {
             .set_token_uri(TokenUrl::new(token_endpoint).map_err(wrong)?))
     }
 
-    /// A provider that does not say so takes it.
-    fn takes_basic(&self) -> bool {
+    /// Whether the token endpoint accepts basic authentication, which is the default.
+    fn supports_basic_auth(&self) -> bool {
         let methods = &self.discovery.token_endpoint_auth_methods_supported;
         methods.is_empty() || methods.iter().any(|method| method == "client_secret_basic")
     }
@@ -317,7 +328,7 @@ impl<'a> Provider<'a> {
     }
 }
 
-fn verifier(client: &Client) -> CoreIdTokenVerifier<'_> {
+fn verifier(client: &OidcClient) -> CoreIdTokenVerifier<'_> {
     client.id_token_verifier().set_allowed_algs(ALGORITHMS)
 }
 
@@ -325,12 +336,12 @@ fn redirect_url(url: &str) -> Result<RedirectUrl, ProviderError> {
     RedirectUrl::new(url.to_owned()).map_err(|error| ProviderError::Settings(format!("{url}: {error}")))
 }
 
-fn given(answer: &CoreTokenResponse, token: &CoreIdToken, subject: &str) -> Given {
+fn tokens_of(answer: &CoreTokenResponse, token: &CoreIdToken, subject: &str) -> ProviderTokens {
     let refresh = answer.refresh_token().map(|token| token.secret().clone());
-    Given { token: token.to_string(), refresh, subject: subject.to_owned() }
+    ProviderTokens { token: token.to_string(), refresh, subject: subject.to_owned() }
 }
 
-fn refused(error: Refused) -> ProviderError {
+fn token_request_error(error: TokenRequestError) -> ProviderError {
     match error {
         RequestTokenError::ServerResponse(why) => ProviderError::Refused(why.to_string()),
         RequestTokenError::Request(why) => ProviderError::Unreachable(why.to_string()),
@@ -339,7 +350,7 @@ fn refused(error: Refused) -> ProviderError {
     }
 }
 
-fn unbelieved(error: &ClaimsVerificationError) -> ProviderError {
+fn invalid_id_token(error: &ClaimsVerificationError) -> ProviderError {
     ProviderError::Refused(format!("its ID token is not good: {error}"))
 }
 
@@ -351,7 +362,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_a_provider_that_is_away_waits_once() {
-        let (last, asked) = (LastDiscovery::default(), AtomicUsize::new(0));
+        let (last, asked) = (DiscoveryCache::default(), AtomicUsize::new(0));
         let get = || {
             last.get(KeySource::File("keys".into()), async {
                 asked.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-use crate::followed::Followed;
+use crate::reloaded_file::ReloadedFile;
 use anyhow::{Context, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
@@ -9,13 +9,13 @@ use std::path::Path;
 
 const KEY_BYTES: usize = 32;
 const SALT_BYTES: usize = 32;
-/// More keys in one file are a mistake: each cookie would be tried with all of them.
+/// The most keys in a file. Each cookie is tried with all of them.
 const KEYS_MAX: usize = 8;
 
-/// What a sealed text is for. A text that is sealed for one purpose does not open for another.
+/// The purpose of a sealed text. A text sealed for one purpose cannot be opened for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A login under way.
+    /// A pending login.
     Login,
     /// A session.
     Session,
@@ -30,25 +30,25 @@ impl Purpose {
     }
 }
 
-/// Keys out of a file that all replicas share: the first seals, all open. So a key is exchanged in three steps: the new
-/// one is put to the end everywhere; it is moved to the front; the old one is taken out when its sessions have ended.
+/// Keys from a file that all replicas share: the first seals, and all open. So a key is rotated in three steps: append
+/// the new one everywhere; move it to the front; remove the old one when its sessions have ended.
 #[derive(Clone, Debug)]
-pub(super) struct SealingKeys(Followed<Vec<[u8; KEY_BYTES]>>);
+pub(super) struct SealingKeys(ReloadedFile<Vec<[u8; KEY_BYTES]>>);
 
 impl SealingKeys {
     /// Reads the file: a key a line, 32 random bytes in base64. Lines that begin with # are comments.
     pub(super) fn load(file: &Path) -> Result<Self> {
-        Ok(Self(Followed::load(file, parse)?))
+        Ok(Self(ReloadedFile::load(file, parse)?))
     }
 
-    /// Reads the file again whenever it has changed, for ever.
+    /// Reloads the file whenever it has changed. Never returns.
     pub(super) async fn follow(self) {
         self.0.follow().await;
     }
 
-    /// A text that nobody can read or change, good for a cookie.
+    /// Encrypts and authenticates a text, for a cookie.
     pub(super) fn seal(&self, purpose: Purpose, plain: &[u8]) -> Result<String> {
-        let read = self.0.now();
+        let read = self.0.current();
         let key = read.value.first().context("there is no key")?;
         let mut sealed = vec![0; SALT_BYTES];
         SystemRandom::new().fill(&mut sealed).ok().context("no random numbers")?;
@@ -66,7 +66,7 @@ impl SealingKeys {
     pub(super) fn open(&self, purpose: Purpose, sealed: &str) -> Option<Vec<u8>> {
         let bytes = BASE64_URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (salt, text) = bytes.split_at_checked(SALT_BYTES)?;
-        let read = self.0.now();
+        let read = self.0.current();
         read.value.iter().find_map(|key| {
             let mut text = text.to_vec();
             let cipher = cipher(key, salt, purpose)?;
@@ -77,12 +77,11 @@ impl SealingKeys {
 
     #[cfg(test)]
     fn of_text(text: &str) -> Self {
-        Self(Followed::of_text(text, parse))
+        Self(ReloadedFile::of_text(text, parse))
     }
 }
 
-/// Each text has a key of its own, derived with its salt, so that no nonce is used twice, however many texts are
-/// sealed.
+/// The cipher of one text. Its key is derived with the text's salt, so that no nonce is used twice with one key.
 fn cipher(key: &[u8], salt: &[u8], purpose: Purpose) -> Option<LessSafeKey> {
     let label = [purpose.label()];
     let derived = Salt::new(HKDF_SHA256, salt).extract(key);

@@ -2,16 +2,16 @@ use super::seal::{Purpose, SealingKeys};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// A login that the browser keeps: no server stores it.
+/// A session. Only the browser stores it, sealed in cookies.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Session {
     /// The name of the issuer in the console's settings.
     pub(super) issuer: String,
-    /// The user that it belongs to, as the provider names him.
+    /// The user, by the provider's name for him (`sub`).
     pub(super) subject: String,
-    /// The ID token, which is what the API is asked with.
+    /// The ID token: the bearer token for the API.
     pub(super) token: String,
-    /// The refresh token, for which the provider gives a new ID token.
+    /// The refresh token, with which the provider issues a new ID token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) refresh: Option<String>,
     /// The absolute end, in Unix seconds.
@@ -29,7 +29,7 @@ impl Session {
         keys.seal(Purpose::Session, &serde_json::to_vec(self)?)
     }
 
-    /// The session, if it is ours and has not ended.
+    /// Opens a sealed session; `None` if it is not ours or has ended.
     pub(super) fn open(keys: &SealingKeys, sealed: &str, now: i64) -> Option<Self> {
         let plain = keys.open(Purpose::Session, sealed)?;
         let session: Self = serde_json::from_slice(&plain).ok()?;
@@ -37,31 +37,31 @@ impl Session {
     }
 }
 
-/// A login between the way to the provider and the way back.
+/// A login between the redirect to the provider and its callback.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Login {
+pub(super) struct PendingLogin {
     /// The name of the issuer in the console's settings.
     pub(super) issuer: String,
-    /// Comes back with the provider's redirect.
+    /// Returns with the provider's redirect.
     pub(super) state: String,
-    /// Comes back in the ID token.
+    /// Returns in the ID token.
     pub(super) nonce: String,
-    /// Proves that the code is redeemed by the one who asked for it (PKCE).
+    /// Proves that the code is redeemed by whoever requested it (PKCE).
     pub(super) verifier: String,
     /// Where the provider sends the browser back to.
     pub(super) redirect: String,
-    /// The page that is shown then.
+    /// The page that is shown afterwards.
     pub(super) page: String,
     /// In Unix seconds.
     pub(super) ends: i64,
 }
 
-impl Login {
+impl PendingLogin {
     pub(super) fn seal(&self, keys: &SealingKeys) -> Result<String> {
         keys.seal(Purpose::Login, &serde_json::to_vec(self)?)
     }
 
-    /// The login, if it is ours and has not ended.
+    /// Opens a sealed login; `None` if it is not ours or has ended.
     pub(super) fn open(keys: &SealingKeys, sealed: &str, now: i64) -> Option<Self> {
         let plain = keys.open(Purpose::Login, sealed)?;
         let login: Self = serde_json::from_slice(&plain).ok()?;

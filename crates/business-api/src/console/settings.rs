@@ -19,23 +19,23 @@ struct IssuersFile {
 pub struct ConsoleIssuer {
     /// Its name in URLs.
     pub name: String,
-    /// Its name for people; `name`, unless said.
+    /// Its name for people; by default `name`.
     #[serde(default)]
     pub display_name: String,
     /// Its URL, as the authentication configuration has it.
     pub issuer: String,
-    /// The console as the provider knows it: one of the audiences in the authentication configuration.
+    /// The client ID of the console at the provider: one of the audiences in the authentication configuration.
     #[serde(rename = "clientID")]
     pub client_id: String,
-    /// File with the client's secret, where it has one. Read each time it is used.
+    /// The file with the client's secret, if it has one. It is read at each use.
     #[serde(default)]
     pub client_secret_file: Option<PathBuf>,
-    /// The scopes that are asked for beside `openid`.
-    #[serde(default = "usual_scopes")]
+    /// The requested scopes, beside `openid`.
+    #[serde(default = "default_scopes")]
     pub scopes: Vec<String>,
 }
 
-fn usual_scopes() -> Vec<String> {
+fn default_scopes() -> Vec<String> {
     ["profile", "email", "offline_access"].map(str::to_owned).to_vec()
 }
 
@@ -67,14 +67,14 @@ fn parse_issuers(text: &str) -> Result<Vec<ConsoleIssuer>> {
     Ok(issuers)
 }
 
-/// Where browsers find the console, such as `https://console.example.org`. Several are names of the same one.
+/// An origin at which browsers reach the console, such as `https://console.example.org`. It may have several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     authority: Authority,
 }
 
 impl Origin {
-    /// The default port is never written, as browsers do it.
+    /// Parses an origin. The default port is dropped, as browsers do.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is no origin such as https://console.example.org");
         let uri: Uri = text.to_ascii_lowercase().parse().map_err(|_not_a_uri| wrong())?;
@@ -89,24 +89,28 @@ impl Origin {
         Ok(Self { authority: authority.parse().map_err(|_no_authority| wrong())? })
     }
 
-    /// A URL there.
+    /// The URL of a path there.
     pub(super) fn url(&self, path: &str) -> String {
         format!("https://{}{path}", self.authority)
     }
 
-    /// Where a WebSocket goes to.
+    /// The URL of WebSockets there.
     pub(super) fn socket(&self) -> String {
         format!("wss://{}", self.authority)
     }
 
-    /// Whether a browser means this one with its header `Origin`.
+    /// Whether a header `Origin` names this origin.
     pub(super) fn is(&self, header: &HeaderValue) -> bool {
         header.as_bytes() == self.url("").as_bytes()
     }
 }
 
-/// The origin that a request came to; the first one where its host is none of them.
-pub(super) fn origin_of<'a>(origins: &'a [Origin], headers: &HeaderMap, uri: &Uri) -> Option<&'a Origin> {
+/// The origin to which a request was sent; the first one if its host is none of them.
+pub(super) fn request_origin<'a>(
+    origins: &'a [Origin],
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Option<&'a Origin> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or_else(|| uri.authority().map(Authority::as_str)).unwrap_or_default();
     let asked = Origin::parse(&format!("https://{host}")).ok();
@@ -136,13 +140,13 @@ mod tests {
         let origins = ["https://a.test", "https://b.test:8443"].map(|text| Origin::parse(text).unwrap());
         let at = |host: &'static str| {
             let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
-            origin_of(&origins, &headers, &Uri::from_static("/")).unwrap().url("")
+            request_origin(&origins, &headers, &Uri::from_static("/")).unwrap().url("")
         };
         assert_eq!(at("b.test:8443"), "https://b.test:8443");
         assert_eq!(at("A.test"), "https://a.test");
         assert_eq!(at("10.0.0.1"), "https://a.test");
         let http2 = Uri::from_static("https://b.test:8443/console/");
-        assert_eq!(origin_of(&origins, &HeaderMap::new(), &http2), origins.get(1));
+        assert_eq!(request_origin(&origins, &HeaderMap::new(), &http2), origins.get(1));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Writes a plan. Killed at any point and begun again it ends in the same state: each batch is whole or not there, and
-//! growth is held from before the first until after the last.
+//! Writes a plan. It can be killed at any point and repeated, with the same result: each batch is one transaction, and
+//! growth is held from before the first batch until after the last.
 
-use super::plan::{Plan, Replaced};
+use super::plan::{Plan, ReplacedObject};
 use anyhow::{Context, Result, bail, ensure};
 use business_types::ChargedPlatform;
 use business_types::account;
@@ -12,25 +12,25 @@ use store::model::{Before, Change, Growth, NewState, Write};
 use store::read::At;
 use store::{Access, Error, Store};
 
-/// Objects a batch: half of what one transaction of the server's own writers takes.
+/// The most objects in a batch: half of what one transaction of a server's writer takes.
 const BATCH_OBJECTS: usize = 256;
-/// Bytes of bodies a batch, unless its first object alone is larger.
+/// The most bytes of bodies in a batch, unless its first object alone is larger.
 const BATCH_BYTES: usize = 4 << 20;
-/// Reading a database that holds nothing but our own must not take longer.
+/// The time limit to fill the cache. The database has only our own object.
 const CACHE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How far an import of this source has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportProgress {
-    /// Nothing was imported, or an earlier import does not matter any more.
+    /// No import was begun, or growth was released since it ended.
     None,
-    /// An import was begun and not ended.
+    /// An import was begun and has not ended.
     Begun,
-    /// An import was ended, and growth still waits for the comparison.
+    /// An import has ended, and growth is still held until the audit has compared everything.
     Ended,
 }
 
-/// How far an import has come, as the reason says for which growth is held.
+/// How far an import has come, by the reason for which growth is held.
 pub async fn progress(store: &Store, access: &Access) -> Result<ImportProgress> {
     let held = store.growth_held(access).await.context("read whether growth is held")?;
     match held.as_deref() {
@@ -40,8 +40,8 @@ pub async fn progress(store: &Store, access: &Access) -> Result<ImportProgress> 
     }
 }
 
-/// Whether a plan may be applied. The error says why not.
-pub fn check(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Result<()> {
+/// Refuses to apply a plan to a database that it does not fit.
+pub fn ensure_applicable(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Result<()> {
     let present: usize = plan.counts.values().map(|count| count.present).sum();
     let read: usize = plan.counts.values().map(|count| count.read).sum();
     ensure!(
@@ -66,7 +66,7 @@ pub fn check(plan: &Plan, progress: ImportProgress, into_existing: bool) -> Resu
     )
 }
 
-/// Writes what is not there yet. False when everything is, and nothing was begun.
+/// Writes the objects that are missing. Returns false if there are none and no import was begun.
 pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: ImportProgress) -> Result<bool> {
     if plan.objects.is_empty() && progress != ImportProgress::Begun {
         return Ok(false);
@@ -76,25 +76,25 @@ pub async fn apply(store: &Store, access: &Access, plan: &Plan, progress: Import
         bail!("growth is held already: {why}; let it go on first, with business-api audit --go-on");
     }
     if let Some(replaced) = &plan.replaced {
-        give_way(store, access, replaced).await.context("remove what this program has made itself")?;
+        delete_replaced(store, access, replaced).await.context("remove what this program has made itself")?;
     }
     let mut done = 0;
     for batch in batches(&plan.objects) {
         store.import(access, batch).await.with_context(|| {
-            let last = batch.first().map(|object| object.key.name.to_string()).unwrap_or_default();
-            format!("{done} objects are imported; the batch that begins with {last} is not, and can be tried again")
+            let first = batch.first().map(|object| object.key.name.to_string()).unwrap_or_default();
+            format!("{done} objects are imported; the batch that begins with {first} is not, and can be tried again")
         })?;
         done += batch.len();
-        show(done, plan.objects.len());
+        show_progress(done, plan.objects.len());
     }
     store.finish_import(access).await.context("end the import")?;
     Ok(true)
 }
 
-/// Removes a platform, which costs nothing, in the state that the plan has seen of it or a later one.
-async fn give_way(store: &Store, access: &Access, replaced: &Replaced) -> Result<()> {
-    let Replaced { key, uid } = replaced;
-    // A program that has just started reads the database first.
+/// Deletes the replaced platform, also if it has changed since the plan was made. A platform costs nothing.
+async fn delete_replaced(store: &Store, access: &Access, replaced: &ReplacedObject) -> Result<()> {
+    let ReplacedObject { key, uid } = replaced;
+    // A store that was just opened fills its cache first.
     let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_synced()).await;
     filled.context("the database was not read in time")?;
     let entry = match store.get(access, key, At::Latest).await {
@@ -129,8 +129,8 @@ fn batches(mut objects: &[Imported]) -> impl Iterator<Item = &[Imported]> {
     })
 }
 
-/// On a terminal, one line that counts.
-fn show(done: usize, of: usize) {
+/// On a terminal, shows the progress in one line.
+fn show_progress(done: usize, of: usize) {
     let mut out = std::io::stderr();
     if out.is_terminal() {
         let end = if done == of { "\n" } else { "" };

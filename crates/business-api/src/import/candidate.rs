@@ -1,7 +1,7 @@
-//! What is imported: kinds, and objects that may come. Pure.
+//! The kinds that can be imported, and candidates: objects that may be imported. Pure.
 
 use super::finding::ImportFinding;
-use super::record::Named;
+use super::record::ObjectRef;
 use crate::kinds::StoredRow;
 use business_types::names::{CONFIG_MAPS, NAMESPACES, PROJECTS};
 use business_types::registry::REGISTRY_DOMAIN;
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use store::quota::{Account, Claim};
 use uuid::Uuid;
 
-/// The name of the parent.
+/// The field with the name of the parent.
 pub const PARENT: &[&str] = &["spec", "parentProjectName"];
-/// The tenant.
+/// The field with the tenant.
 pub const TENANT: &[&str] = &["spec", "tenantID"];
 
 /// How objects of one kind are imported.
@@ -25,58 +25,58 @@ pub struct ImportRow {
     pub plural: &'static str,
     /// Whether its objects lie in projects.
     pub namespaced: bool,
-    /// Its full name.
+    /// Its group, version and kind.
     pub gvk: fn() -> GroupVersionKind,
-    /// Its shape.
+    /// Its schema.
     pub schema: fn() -> Schema,
-    /// The token in its `spec.finalizers`; empty for a kind without one.
+    /// Its finalizer in `spec.finalizers`; empty for a kind without one.
     pub finalizer: &'static str,
-    /// Parts of the status that TKE computes, and that are not taken over.
+    /// Fields of the status that TKE computes. They are not taken over.
     pub computed: &'static [&'static str],
-    /// Changes one object into what it can be here, without regard to others. It returns what is still wrong; then the
-    /// object is left out.
-    pub mend: fn(&mut Candidate, &MendRules, &mut Vec<ImportFinding>) -> Vec<String>,
+    /// Converts one object of TKE into one of ours, without regard to others. If it returns errors, the object is left
+    /// out.
+    pub convert: fn(&mut Candidate, &ConvertSettings, &mut Vec<ImportFinding>) -> Vec<String>,
 }
 
 /// A kind that can be imported and is served.
 #[derive(Clone, Copy, Debug)]
-pub struct Importable {
-    /// How.
+pub struct ImportKind {
+    /// How its objects are imported.
     pub row: &'static ImportRow,
-    /// Its place in the store.
+    /// How it is stored.
     pub stored: &'static StoredRow,
-    /// Its place in the order of the import.
+    /// Its position in the order of the import.
     pub order: usize,
 }
 
-/// What the rules of one object depend on.
+/// Settings of the conversion.
 #[derive(Clone, Debug, Default)]
-pub struct MendRules {
-    /// Names in a member cluster that none may claim.
+pub struct ConvertSettings {
+    /// Names in a member cluster that no namespace may claim.
     pub forbidden: Vec<String>,
 }
 
-/// An object that may come.
+/// An object that may be imported.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Its name.
-    pub named: Named,
+    pub object_ref: ObjectRef,
     /// Its kind.
-    pub kind: Importable,
-    /// Its identity.
+    pub kind: ImportKind,
+    /// Its uid.
     pub uid: Uuid,
-    /// What it is to be.
+    /// The converted object.
     pub object: Object,
-    /// What TKE had computed of it: the parts of its status that are not taken over.
+    /// The fields of its status that TKE has computed. They are not taken over.
     pub computed: Object,
-    /// It is in the database already.
+    /// Whether it is in the database already.
     pub is_present: bool,
 }
 
 impl Candidate {
     /// Its project's or parent's name; empty for a root.
     pub fn scope(&self) -> &str {
-        if self.is(PROJECTS) { self.object.text(PARENT) } else { &self.named.project }
+        if self.is(PROJECTS) { self.object.text(PARENT) } else { &self.object_ref.project }
     }
 
     /// Whether it is of this kind.
@@ -89,18 +89,18 @@ impl Candidate {
         if self.is(CONFIG_MAPS) { config_map::tenant_of(&self.object) } else { self.object.text(TENANT) }
     }
 
-    /// What it means to the ledger.
+    /// Its account in the ledger.
     pub fn account(&self, body: &str) -> Result<Account, serde_json::Error> {
-        (self.kind.stored.account.read())(body.as_bytes())
+        (self.kind.stored.account.reader())(body.as_bytes())
     }
 
-    /// The places that it claims, if it can be read.
+    /// Its claims; none if it cannot be decoded.
     pub fn claims(&self) -> Vec<Claim> {
-        let account = (self.kind.stored.account.read())(self.object.to_stored().as_bytes()).ok();
+        let account = (self.kind.stored.account.reader())(self.object.to_stored().as_bytes()).ok();
         account.map(|account| account.claims).unwrap_or_default()
     }
 
-    /// The resources that it names, by member cluster.
+    /// The resources that its spec limits, by member cluster.
     pub fn keys(&self) -> BTreeMap<String, Vec<String>> {
         if self.is(PROJECTS) {
             let spec = ProjectSpec::of(&self.object).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! One record: whether it is an object that can be imported, without regard to others. Pure.
+//! Checks one record: whether its object can be imported, without regard to others. Pure.
 
-use super::candidate::{Candidate, Importable, MendRules};
+use super::candidate::{Candidate, ConvertSettings, ImportKind};
+use super::convert;
 use super::draft::Draft;
 use super::finding::Rule;
-use super::mend;
-use super::record::{Named, SourceRecord};
-use super::rows::importable;
+use super::record::{ObjectRef, SourceRecord};
+use super::rows::import_kinds;
 use crate::kinds::KindTable;
 use meta::decode::{apply_defaults, prune_and_check};
 use meta::object::Object;
@@ -18,65 +18,60 @@ use uuid::Uuid;
 /// The kinds that TKE has.
 const OF_TKE: [&str; 7] =
     ["projects", "namespaces", "platforms", "configmaps", "nsemigrations", "imagenamespaces", "chartgroups"];
-/// Where TKE's controllers elect a leader.
+/// The config map by which TKE's controllers elect a leader.
 const LEADER_LOCK: &str = "tke-business-controller";
 
-/// Takes records in, one by one.
+/// Checks records one by one.
 #[derive(Debug)]
 pub struct Checker<'a> {
-    kinds: BTreeMap<&'static str, (Importable, Schema)>,
-    rules: &'a MendRules,
+    kinds: BTreeMap<&'static str, (ImportKind, Schema)>,
+    settings: &'a ConvertSettings,
 }
 
 impl<'a> Checker<'a> {
-    /// A checker of what can be imported into a program of these kinds.
-    pub fn new(kinds: KindTable, rules: &'a MendRules) -> Self {
-        let kinds = importable(kinds).into_iter().map(|found| (found.0.row.plural, found)).collect();
-        Self { kinds, rules }
+    /// A checker for the import into a program with these kinds.
+    pub fn new(kinds: KindTable, settings: &'a ConvertSettings) -> Self {
+        let kinds = import_kinds(kinds).into_iter().map(|found| (found.0.row.plural, found)).collect();
+        Self { kinds, settings }
     }
 
-    /// Whether a record's kind can be imported.
-    pub fn serves(&self, resource: &str) -> bool {
-        self.kinds.contains_key(resource)
-    }
-
-    /// Adds an object to the draft, or says why it does not come.
-    pub fn take(&self, record: SourceRecord, draft: &mut Draft) {
-        let SourceRecord { named, value } = record;
-        let Some((kind, schema)) = self.kinds.get(named.resource.as_str()) else {
-            draft.find(Rule::NotServed, &named, not_served(&named));
+    /// Adds the record's object to the draft, or the finding why it is left out.
+    pub fn check(&self, record: SourceRecord, draft: &mut Draft) {
+        let SourceRecord { object_ref, value } = record;
+        let Some((kind, schema)) = self.kinds.get(object_ref.resource.as_str()) else {
+            draft.add_finding(Rule::NotServed, &object_ref, not_served(&object_ref));
             return;
         };
-        if named.resource == "configmaps" && named.name == LEADER_LOCK {
+        if object_ref.resource == "configmaps" && object_ref.name == LEADER_LOCK {
             let why = "it does not come: it is the lock of TKE's controllers, which do not run any more";
-            draft.find(Rule::Ended, &named, why);
+            draft.add_finding(Rule::Ended, &object_ref, why);
             return;
         }
         let mut findings = Vec::new();
-        match candidate(*kind, schema, &named, value, self.rules, &mut findings) {
+        match to_candidate(*kind, schema, &object_ref, value, self.settings, &mut findings) {
             Ok(candidate) => {
                 draft.findings.append(&mut findings);
                 draft.candidates.push(candidate);
             }
-            Err((rule, why)) => draft.find(rule, &named, why),
+            Err((rule, why)) => draft.add_finding(rule, &object_ref, why),
         }
     }
 }
 
-fn not_served(named: &Named) -> String {
-    if OF_TKE.contains(&named.resource.as_str()) {
-        format!("this release does not take {} over", named.resource)
+fn not_served(object_ref: &ObjectRef) -> String {
+    if OF_TKE.contains(&object_ref.resource.as_str()) {
+        format!("this release does not take {} over", object_ref.resource)
     } else {
-        format!("TKE has no kind {:?}", named.resource)
+        format!("TKE has no kind {:?}", object_ref.resource)
     }
 }
 
-fn candidate(
-    kind: Importable,
+fn to_candidate(
+    kind: ImportKind,
     schema: &Schema,
-    named: &Named,
+    object_ref: &ObjectRef,
     mut value: Value,
-    rules: &MendRules,
+    settings: &ConvertSettings,
     findings: &mut Vec<super::finding::ImportFinding>,
 ) -> Result<Candidate, (Rule, String)> {
     let unreadable = |why: String| (Rule::Unreadable, why);
@@ -94,12 +89,12 @@ fn candidate(
     if has_nul(&value) {
         return Err(unreadable("a text holds the character U+0000".to_owned()));
     }
-    let computed = mend::take_computed(&mut value, kind.row.computed);
+    let computed = convert::take_computed(&mut value, kind.row.computed);
     prune_and_check(&mut value, schema).map_err(|error| unreadable(error.to_string()))?;
     let mut object = Object::new(value).map_err(|_other| unreadable("it is no object".to_owned()))?;
     apply_defaults(&mut object, schema);
     let invalid = |why: String| (Rule::Invalid, why);
-    if object.name() != named.name || object.namespace() != named.project {
+    if object.name() != object_ref.name || object.namespace() != object_ref.project {
         return Err(invalid(format!(
             "its key names another object than its metadata, {:?} in {:?}",
             object.name(),
@@ -108,14 +103,15 @@ fn candidate(
     }
     let uid = Uuid::parse_str(object.uid())
         .map_err(|_error| invalid(format!("metadata.uid {:?} is no uid", object.uid())))?;
-    let mut candidate = Candidate { named: named.clone(), kind, uid, object, computed, is_present: false };
-    let mut wrong = (kind.row.mend)(&mut candidate, rules, findings);
+    let mut candidate =
+        Candidate { object_ref: object_ref.clone(), kind, uid, object, computed, is_present: false };
+    let mut wrong = (kind.row.convert)(&mut candidate, settings, findings);
     let meta = object_meta(&candidate.object, kind.row.namespaced, NameRule::Label);
     wrong.extend(meta.iter().map(ToString::to_string));
     if wrong.is_empty() { Ok(candidate) } else { Err(invalid(wrong.join("; "))) }
 }
 
-/// PostgreSQL keeps no text with this character.
+/// PostgreSQL cannot store text with U+0000.
 fn has_nul(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),

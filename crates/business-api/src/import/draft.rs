@@ -1,45 +1,45 @@
-//! Objects on their way into the plan. Pure.
+//! The draft of a plan. Pure.
 
 use super::candidate::Candidate;
 use super::finding::{ImportFinding, Rule};
-use super::record::Named;
+use super::record::ObjectRef;
 use business_types::names::PROJECTS;
 use std::collections::BTreeMap;
 
-/// All objects that may come, and what was found.
+/// All candidates, and the findings.
 #[derive(Debug, Default)]
 pub struct Draft {
-    /// The objects.
+    /// The objects that may be imported.
     pub candidates: Vec<Candidate>,
-    /// What was found of these and of others.
+    /// Findings about these and about other objects.
     pub findings: Vec<ImportFinding>,
 }
 
 impl Draft {
-    /// Says something of an object.
-    pub fn find(&mut self, rule: Rule, named: &Named, why: impl Into<String>) {
-        self.findings.push(ImportFinding::new(rule, named, why));
+    /// Adds a finding about an object.
+    pub fn add_finding(&mut self, rule: Rule, object_ref: &ObjectRef, why: impl Into<String>) {
+        self.findings.push(ImportFinding::new(rule, object_ref, why));
     }
 
-    /// Leaves objects out of which something is wrong.
-    pub fn leave_out(&mut self, rule: Rule, mut wrong: impl FnMut(&Candidate) -> Option<String>) {
+    /// Excludes the candidates for which `wrong` returns a reason.
+    pub fn exclude(&mut self, rule: Rule, mut wrong: impl FnMut(&Candidate) -> Option<String>) {
         let findings = &mut self.findings;
         self.candidates.retain(|candidate| match wrong(candidate) {
             Some(why) => {
-                findings.push(ImportFinding::new(rule, &candidate.named, why));
+                findings.push(ImportFinding::new(rule, &candidate.object_ref, why));
                 false
             }
             None => true,
         });
     }
 
-    /// Places of the projects among the candidates, by name.
+    /// The indices of the projects among the candidates, by name.
     pub fn projects(&self) -> BTreeMap<String, usize> {
         let projects = self.candidates.iter().enumerate().filter(|(_, candidate)| candidate.is(PROJECTS));
-        projects.map(|(at, candidate)| (candidate.named.name.clone(), at)).collect()
+        projects.map(|(at, candidate)| (candidate.object_ref.name.clone(), at)).collect()
     }
 
-    /// How many projects stand above each project. Circles must be cut before.
+    /// How many projects are above each project. Cycles must be cut before.
     pub fn depths(&self) -> BTreeMap<String, usize> {
         let projects = self.projects();
         let above = |name: &str| {

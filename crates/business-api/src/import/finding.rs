@@ -1,19 +1,19 @@
-//! What the plan has to say of an object. Pure.
+//! Findings: what the plan reports about objects. Pure.
 
-use super::record::Named;
+use super::record::ObjectRef;
 use serde::Serialize;
 
 /// What becomes of the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
-    /// It does not come.
+    /// It is not imported.
     LeftOut,
-    /// It comes otherwise than it was.
+    /// It is imported with changes.
     Changed,
-    /// More is given away than there is, or something is given away without limit: it comes, and nothing more is given.
+    /// More is granted than its limit, or something is granted without limit. It is imported, and growth is refused.
     Overcommitted,
-    /// It is good to know, and nothing is to be decided.
+    /// For information: nothing needs a decision.
     Told,
 }
 
@@ -21,7 +21,7 @@ impl Effect {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 4] = [Self::LeftOut, Self::Changed, Self::Overcommitted, Self::Told];
 
-    /// Over a list of findings.
+    /// The heading of a list of findings.
     pub fn title(self) -> &'static str {
         match self {
             Self::LeftOut => "Left out",
@@ -31,33 +31,33 @@ impl Effect {
         }
     }
 
-    /// Whether somebody should look at it before it is applied.
-    pub fn is_to_be_decided(self) -> bool {
+    /// Whether somebody should decide before the plan is applied.
+    pub fn needs_decision(self) -> bool {
         self != Self::Told
     }
 }
 
-/// What was found of one object, what becomes of it, and why.
+/// One finding about an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ImportFinding {
     /// What becomes of the object.
     pub effect: Effect,
-    /// The rule that says so.
+    /// The rule that applies.
     pub rule: Rule,
     /// The object.
-    pub named: Named,
-    /// The rule applied to this object.
+    pub object_ref: ObjectRef,
+    /// The reason, for people.
     pub why: String,
 }
 
 impl ImportFinding {
-    /// What a rule says of an object.
-    pub fn new(rule: Rule, named: &Named, why: impl Into<String>) -> Self {
-        Self { effect: rule.effect(), rule, named: named.clone(), why: why.into() }
+    /// A finding of a rule about an object.
+    pub fn new(rule: Rule, object_ref: &ObjectRef, why: impl Into<String>) -> Self {
+        Self { effect: rule.effect(), rule, object_ref: object_ref.clone(), why: why.into() }
     }
 }
 
-/// The rules.
+/// The rules that lead to findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Rule {
@@ -67,49 +67,50 @@ pub enum Rule {
     Unreadable,
     /// Its key, its metadata or its spec is refused by our validation.
     Invalid,
-    /// Its uid or its name is another object's.
+    /// Another object has its uid or its name.
     Taken,
-    /// Its project does not come.
+    /// Its project is not imported.
     ProjectGone,
-    /// Another object has the same namespace of a cluster, the same prefix of the registry, or is its tenant's platform.
+    /// Another object has its claim: the namespace of a cluster, the prefix of the registry, or the tenant's one
+    /// platform.
     PlaceTaken,
-    /// It is of another tenant in the registry than its project.
+    /// An object of the registry has another tenant than its project.
     OtherTenant,
-    /// Something in its metadata means something else here.
+    /// A part of its metadata would mean something else here.
     Metadata,
-    /// The token that keeps it until it is cleaned up was lost.
+    /// Its finalizer was lost.
     Finalizer,
-    /// Its spec lacks what is required, or has values that mean nothing.
+    /// Its spec lacked a required value or had a meaningless one, and was corrected.
     Mended,
-    /// Its status has values that do not exist here, or that are impossible.
+    /// Its status has values that do not exist here or are impossible.
     Status,
-    /// Its parent is not there, is another tenant's, or is below itself.
+    /// Its parent is missing, belongs to another tenant, or is below it.
     Parent,
-    /// Its tenant is not the one of its project.
+    /// It has another tenant than its project.
     Tenant,
-    /// A move to another project was begun and not ended.
+    /// A move to another project was not finished.
     Emigration,
     /// Its children use a cluster that it does not list.
     ClusterNotListed,
-    /// More is given away than its limit.
+    /// More is granted than its limit.
     AboveLimit,
-    /// It lacks a resource that its project or parent limits.
+    /// It sets no amount for a resource that its project or parent limits.
     KeyMissing,
-    /// It takes the place of the program's own object, which names administrators that it does not name.
+    /// It replaces the program's own platform, which names administrators that it does not name.
     AdministratorsLost,
-    /// It takes the place of the program's own.
+    /// It replaces the program's own platform.
     Replaces,
-    /// The users that it makes administrators.
+    /// It makes these users administrators.
     Administrators,
-    /// The tenant that owns it here.
+    /// Its tenant here.
     Owner,
-    /// It failed for good in TKE, and is tried again.
+    /// It failed permanently in TKE, and is retried here.
     Retried,
-    /// It has come to its end, and does not come.
+    /// It has ended, and is not imported.
     Ended,
     /// More is charged than it asks for.
     Charge,
-    /// TKE's own sum is another one.
+    /// TKE's own sums differ.
     Figures,
 }
 

@@ -1,4 +1,4 @@
-//! What the objects add up to: what has no limit, what is above its limit, and where TKE's own sums differ. Pure.
+//! Sums and limits: what has no limit, what is above its limit, and where TKE's own sums differ. Pure.
 
 use super::candidate::Candidate;
 use super::draft::Draft;
@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use store::ledger::{self, RowKey};
 use store::quota::Account;
 
-/// The resource that bounds a cluster in which nothing is asked for.
+/// The resource that is limited in a cluster for which no child names a resource.
 const PODS: &str = "pods";
 
-/// A project whose children live in a cluster that it does not list is given the cluster, with nothing to give away:
-/// otherwise nothing would bound the children there.
-pub fn list_clusters(draft: &mut Draft) {
+/// Adds clusters to projects that do not list them although their children live there. The limits are 0: otherwise
+/// nothing would bound the children there.
+pub fn add_missing_clusters(draft: &mut Draft) {
     let (projects, depths) = (draft.projects(), draft.depths());
     let depth = |candidate: &Candidate| {
         if candidate.is(PROJECTS) {
-            depths.get(&candidate.named.name).copied().unwrap_or_default()
+            depths.get(&candidate.object_ref.name).copied().unwrap_or_default()
         } else {
             usize::MAX
         }
@@ -50,18 +50,20 @@ pub fn list_clusters(draft: &mut Draft) {
         }
     }
     for ((at, cluster), keys) in given {
-        let Some(named) = draft.candidates.get(at).map(|project| project.named.clone()) else { continue };
+        let Some(object_ref) = draft.candidates.get(at).map(|project| project.object_ref.clone()) else {
+            continue;
+        };
         let keys: Vec<String> = keys.into_iter().collect();
         let why = format!(
             "it does not list cluster {cluster}, in which its children live: it gets it with a limit of 0 for {}",
             keys.join(", ")
         );
-        draft.find(Rule::ClusterNotListed, &named, why);
+        draft.add_finding(Rule::ClusterNotListed, &object_ref, why);
     }
 }
 
-/// Finds the children that lack a resource that is limited above them.
-pub fn find_missing_keys(draft: &mut Draft) {
+/// Reports the children that set no amount for a resource that their project or parent limits.
+pub fn report_missing_resources(draft: &mut Draft) {
     let projects = draft.projects();
     let mut missing = Vec::new();
     for child in &draft.candidates {
@@ -76,22 +78,22 @@ pub fn find_missing_keys(draft: &mut Draft) {
                      and nothing of it grows until it asks for some",
                     lacks.join(", ")
                 );
-                missing.push((child.named.clone(), why));
+                missing.push((child.object_ref.clone(), why));
             }
         }
     }
-    for (named, why) in missing {
-        draft.find(Rule::KeyMissing, &named, why);
+    for (object_ref, why) in missing {
+        draft.add_finding(Rule::KeyMissing, &object_ref, why);
     }
 }
 
-/// Finds the limits that the sums of all accounts exceed, and the sums in which TKE differs.
-pub fn compare(draft: &mut Draft, accounts: &[Account]) {
+/// Reports the limits that the sums of all accounts exceed, and where TKE's own sums differ.
+pub fn report_sums(draft: &mut Draft, accounts: &[Account]) {
     let rows = ledger::of_accounts(accounts);
     let mut found = Vec::new();
     for (key, row) in rows.iter().filter(|(_, row)| row.excess > 0) {
         let RowKey { scope, domain, key } = key;
-        let shown = |nanos: i128| amount(key, nanos);
+        let shown = |nanos: i128| display_amount(key, nanos);
         let place =
             if domain == REGISTRY_DOMAIN { "the registry".to_owned() } else { format!("cluster {domain}") };
         let why = format!(
@@ -108,17 +110,19 @@ pub fn compare(draft: &mut Draft, accounts: &[Account]) {
         sums.insert((project, cluster), sum);
     }
     for project in draft.candidates.iter().filter(|candidate| candidate.is(PROJECTS)) {
-        let Ok(Some(said)) = project.computed.decode::<BTreeMap<String, UsedQuantity>>(&["clusters"]) else {
+        let Ok(Some(reported)) = project.computed.decode::<BTreeMap<String, UsedQuantity>>(&["clusters"])
+        else {
             continue;
         };
-        for (cluster, UsedQuantity { used }) in said {
+        for (cluster, UsedQuantity { used }) in reported {
             let none = ResourceList::new();
-            let is = sums.get(&(project.named.name.as_str(), cluster.as_str())).copied().unwrap_or(&none);
+            let is =
+                sums.get(&(project.object_ref.name.as_str(), cluster.as_str())).copied().unwrap_or(&none);
             let other: Vec<String> = used
                 .iter()
-                .filter(|(key, said)| is.get(*key).copied().unwrap_or(Quantity::ZERO) != **said)
-                .map(|(key, said)| {
-                    format!("{key} {said} instead of {}", is.get(key).copied().unwrap_or(Quantity::ZERO))
+                .filter(|(key, reported)| is.get(*key).copied().unwrap_or(Quantity::ZERO) != **reported)
+                .map(|(key, reported)| {
+                    format!("{key} {reported} instead of {}", is.get(key).copied().unwrap_or(Quantity::ZERO))
                 })
                 .collect();
             if !other.is_empty() {
@@ -126,19 +130,21 @@ pub fn compare(draft: &mut Draft, accounts: &[Account]) {
                     "TKE's sum of what is given away in cluster {cluster} is not what the objects add up to: {}",
                     other.join(", ")
                 );
-                found.push((project.named.name.clone(), Rule::Figures, why));
+                found.push((project.object_ref.name.clone(), Rule::Figures, why));
             }
         }
     }
     let projects = draft.projects();
     for (project, rule, why) in found {
-        let Some(named) = projects.get(&project).and_then(|at| draft.candidates.get(*at)) else { continue };
-        let named = named.named.clone();
-        draft.find(rule, &named, why);
+        let Some(candidate) = projects.get(&project).and_then(|at| draft.candidates.get(*at)) else {
+            continue;
+        };
+        let object_ref = candidate.object_ref.clone();
+        draft.add_finding(rule, &object_ref, why);
     }
 }
 
-/// What the direct children of projects cost, by project and cluster.
+/// The sums of what the direct children of projects cost, by project and cluster.
 fn direct_sums(accounts: &[Account]) -> BTreeMap<(String, String), ResourceList> {
     let mut sums: BTreeMap<(String, String), ResourceList> = BTreeMap::new();
     for account in accounts {
@@ -155,8 +161,8 @@ fn direct_sums(accounts: &[Account]) -> BTreeMap<(String, String), ResourceList>
     sums
 }
 
-/// An amount of the ledger as one writes it.
-fn amount(key: &str, nanos: i128) -> Quantity {
+/// An amount of the ledger for people.
+fn display_amount(key: &str, nanos: i128) -> Quantity {
     let is_bytes = key.ends_with("memory") || key.ends_with("storage");
     Quantity::from_nanos(nanos, if is_bytes { Format::BinarySi } else { Format::DecimalSi })
 }

@@ -1,13 +1,13 @@
-//! What an import would do: parse, check, mend, plan. Pure: the same records and the same database give the same plan.
+//! The plan of an import: parse, check, convert, plan. Pure: the same records and the same database give the same plan.
 
-use super::candidate::{Candidate, MendRules};
+use super::candidate::{Candidate, ConvertSettings};
 use super::check::Checker;
 use super::draft::Draft;
 use super::finding::{ImportFinding, Rule};
 use super::limits;
-use super::own;
-use super::record::{SourceRecord, Unreadable};
-use super::relations::{self, Emigrations};
+use super::own_platform;
+use super::record::{SourceRecord, UnreadableRecord};
+use super::relations::{self, UnfinishedEmigrations};
 use crate::kinds::KindTable;
 use business_types::names::PROJECTS;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,31 +17,31 @@ use store::model::NewState;
 use store::quota::{Account, Claim};
 use uuid::Uuid;
 
-/// What is to be done.
+/// A plan.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The objects to write, scopes before the objects that pay them.
+    /// The objects to write, each scope before the objects that are charged to it.
     pub objects: Vec<Imported>,
     /// What becomes of the objects of each kind, by its plural.
     pub counts: BTreeMap<String, Count>,
-    /// What there is to say, sorted.
+    /// The findings, sorted.
     pub findings: Vec<ImportFinding>,
     /// Member clusters that objects live in or are limited in.
     pub clusters: BTreeSet<String>,
     /// Tenants that own objects.
     pub tenants: BTreeSet<String>,
-    /// Objects of the database that are not of this import, without the program's own.
+    /// The number of objects in the database that are not of this import, without the program's own platform.
     pub others: usize,
-    /// The program's own object, which is removed before anything is written, if an imported one takes its place.
-    pub replaced: Option<Replaced>,
+    /// The program's own platform, if an imported one replaces it. It is deleted before anything is written.
+    pub replaced: Option<ReplacedObject>,
 }
 
-/// An object that gives way to another one.
+/// An object that an imported one replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced {
-    /// Where it is.
+pub struct ReplacedObject {
+    /// Its key.
     pub key: Key,
-    /// Its identity.
+    /// Its uid.
     pub uid: Uuid,
 }
 
@@ -59,43 +59,44 @@ pub struct Count {
 /// Plans an import into a database of these kinds that holds what is `present`.
 pub fn plan(
     kinds: KindTable,
-    rules: &MendRules,
-    records: impl IntoIterator<Item = Result<SourceRecord, Unreadable>>,
+    settings: &ConvertSettings,
+    records: impl IntoIterator<Item = Result<SourceRecord, UnreadableRecord>>,
     present: &[Present],
 ) -> Plan {
-    let (mut draft, mut emigrations, mut plan) = (Draft::default(), Emigrations::default(), Plan::default());
-    let checker = Checker::new(kinds, rules);
+    let (mut draft, mut emigrations, mut plan) =
+        (Draft::default(), UnfinishedEmigrations::default(), Plan::default());
+    let checker = Checker::new(kinds, settings);
     for record in records {
         match record {
             Ok(record) => {
-                plan.counts.entry(record.named.resource.clone()).or_default().read += 1;
-                emigrations.note(&record);
-                checker.take(record, &mut draft);
+                plan.counts.entry(record.object_ref.resource.clone()).or_default().read += 1;
+                emigrations.record(&record);
+                checker.check(record, &mut draft);
             }
-            Err(Unreadable { named, why }) => {
-                plan.counts.entry(named.resource.clone()).or_default().read += 1;
-                draft.find(Rule::Unreadable, &named, why);
+            Err(UnreadableRecord { object_ref, why }) => {
+                plan.counts.entry(object_ref.resource.clone()).or_default().read += 1;
+                draft.add_finding(Rule::Unreadable, &object_ref, why);
             }
         }
     }
-    let replaced = own::replaced(&mut draft, kinds, present);
-    plan.replaced = replaced.map(|own| Replaced { key: own.key.clone(), uid: own.uid });
+    let replaced = own_platform::find_replaced(&mut draft, kinds, present);
+    plan.replaced = replaced.map(|own| ReplacedObject { key: own.key.clone(), uid: own.uid });
     let staying: Vec<&Present> = present.iter().filter(|there| Some(*there) != replaced).collect();
-    plan.others = meet(&mut draft, own::key(kinds).as_ref(), &staying);
-    relations::settle_projects(&mut draft);
-    relations::share_places(&mut draft, &places(kinds, &staying));
-    relations::undo_emigrations(&mut draft, &emigrations);
-    relations::end_emigrations(&mut draft);
-    relations::cut_parents(&mut draft);
-    limits::list_clusters(&mut draft);
-    limits::find_missing_keys(&mut draft);
-    (plan.clusters, plan.tenants) = relations::spoken_of(&draft);
-    order(&mut draft);
-    let objects = stored(&mut draft);
+    plan.others = match_database(&mut draft, own_platform::key(kinds).as_ref(), &staying);
+    relations::align_with_projects(&mut draft);
+    relations::resolve_claim_conflicts(&mut draft, &existing_claims(kinds, &staying));
+    relations::undo_unfinished_emigrations(&mut draft, &emigrations);
+    relations::finish_emigrations(&mut draft);
+    relations::detach_invalid_parents(&mut draft);
+    limits::add_missing_clusters(&mut draft);
+    limits::report_missing_resources(&mut draft);
+    (plan.clusters, plan.tenants) = relations::clusters_and_tenants(&draft);
+    sort_candidates(&mut draft);
+    let objects = to_imported(&mut draft);
     let accounts: Vec<Account> = objects.iter().map(|object| object.state.account.clone()).collect();
-    limits::compare(&mut draft, &accounts);
+    limits::report_sums(&mut draft, &accounts);
     for (object, candidate) in objects.into_iter().zip(&draft.candidates) {
-        let count = plan.counts.entry(candidate.named.resource.clone()).or_default();
+        let count = plan.counts.entry(candidate.object_ref.resource.clone()).or_default();
         if candidate.is_present {
             count.present += 1;
         } else {
@@ -108,20 +109,21 @@ pub fn plan(
     plan
 }
 
-/// Finds out what is in the database already. Returns the number of other objects there, without the program's own.
-fn meet(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
+/// Compares the candidates with the database: marks those that are present, and excludes those whose name or uid
+/// another object has. Returns the number of other objects in the database, without the program's own platform.
+fn match_database(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
     let by_key: BTreeMap<&Key, Uuid> = present.iter().map(|there| (&there.key, there.uid)).collect();
     let by_uid: BTreeMap<Uuid, &Key> = present.iter().map(|there| (there.uid, &there.key)).collect();
     let key = |candidate: &Candidate| {
-        Key::new(candidate.kind.stored.id, &candidate.named.project, &candidate.named.name)
+        Key::new(candidate.kind.stored.id, &candidate.object_ref.project, &candidate.object_ref.name)
     };
     let (mut seen, mut names) = (BTreeMap::new(), BTreeSet::new());
-    draft.leave_out(Rule::Taken, |candidate| {
+    draft.exclude(Rule::Taken, |candidate| {
         let key = key(candidate);
-        if !names.insert(candidate.named.clone()) {
+        if !names.insert(candidate.object_ref.clone()) {
             return Some("it stands in the source twice; the first comes".to_owned());
         }
-        if let Some(other) = seen.insert(candidate.uid, candidate.named.clone()) {
+        if let Some(other) = seen.insert(candidate.uid, candidate.object_ref.clone()) {
             return Some(format!("its uid {} is also that of {other}", candidate.uid));
         }
         match (by_key.get(&key), by_uid.get(&candidate.uid)) {
@@ -141,8 +143,8 @@ fn meet(draft: &mut Draft, own: Option<&Key>, present: &[&Present]) -> usize {
     present.iter().filter(|there| Some(&there.key) != own && !known.contains(&there.key)).count()
 }
 
-/// The places of the database, and who has them.
-fn places(kinds: KindTable, present: &[&Present]) -> BTreeMap<Claim, Uuid> {
+/// The claims of the objects in the database, each with the uid of its object.
+fn existing_claims(kinds: KindTable, present: &[&Present]) -> BTreeMap<Claim, Uuid> {
     let readers: BTreeMap<_, _> = kinds.accounts().map(|known| (known.kind, known.read)).collect();
     let mut places = BTreeMap::new();
     for there in present {
@@ -153,23 +155,23 @@ fn places(kinds: KindTable, present: &[&Present]) -> BTreeMap<Claim, Uuid> {
     places
 }
 
-fn order(draft: &mut Draft) {
+fn sort_candidates(draft: &mut Draft) {
     let depths = draft.depths();
     draft.candidates.sort_by_cached_key(|candidate| {
-        let depth = depths.get(&candidate.named.name).filter(|_| candidate.is(PROJECTS));
-        (candidate.kind.order, depth.copied().unwrap_or_default(), candidate.named.clone())
+        let depth = depths.get(&candidate.object_ref.name).filter(|_| candidate.is(PROJECTS));
+        (candidate.kind.order, depth.copied().unwrap_or_default(), candidate.object_ref.clone())
     });
 }
 
-/// The candidates as they are stored, in their order. Objects that do not read as their kind are left out.
-fn stored(draft: &mut Draft) -> Vec<Imported> {
+/// The candidates in their stored form, in their order. Those that do not decode as their kind are excluded.
+fn to_imported(draft: &mut Draft) -> Vec<Imported> {
     let mut objects = Vec::with_capacity(draft.candidates.len());
-    draft.leave_out(Rule::Unreadable, |candidate| {
+    draft.exclude(Rule::Unreadable, |candidate| {
         let body = candidate.object.to_stored();
         match candidate.account(&body) {
             Ok(account) => {
-                let named = &candidate.named;
-                let key = Key::new(candidate.kind.stored.id, &named.project, &named.name);
+                let object_ref = &candidate.object_ref;
+                let key = Key::new(candidate.kind.stored.id, &object_ref.project, &object_ref.name);
                 objects.push(Imported { key, uid: candidate.uid, state: NewState { body, account } });
                 None
             }

@@ -1,9 +1,9 @@
-//! How objects relate to each other: parents, projects, places in clusters, moves between projects. Pure.
+//! Rules between objects: parents, projects, claims, and moves between projects. Pure.
 
 use super::candidate::{Candidate, PARENT, TENANT};
 use super::draft::Draft;
 use super::finding::{ImportFinding, Rule};
-use super::record::{Named, SourceRecord};
+use super::record::{ObjectRef, SourceRecord};
 use business_types::NsEmigrationSpec;
 use business_types::names::{
     ADOPT_ANNOTATION, CHART_GROUPS, IMAGE_NAMESPACES, NAMESPACES, NS_EMIGRATIONS, PLATFORMS, PROJECTS,
@@ -15,20 +15,20 @@ use uuid::Uuid;
 
 const PHASE: &[&str] = &["status", "phase"];
 
-/// Moves between projects that TKE has not ended, by the namespace that is moved.
+/// Moves between projects that TKE has not finished: their phases, by the namespace that is moved.
 #[derive(Debug, Default)]
-pub struct Emigrations(BTreeMap<Named, String>);
+pub struct UnfinishedEmigrations(BTreeMap<ObjectRef, String>);
 
-impl Emigrations {
-    /// Looks at a record; only those of moves say anything.
-    pub fn note(&mut self, record: &SourceRecord) {
-        if record.named.resource != "nsemigrations" {
+impl UnfinishedEmigrations {
+    /// Notes a record if it is an unfinished emigration.
+    pub fn record(&mut self, record: &SourceRecord) {
+        if record.object_ref.resource != "nsemigrations" {
             return;
         }
         let text = |pointer: &str| record.value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let moved = Named {
+        let moved = ObjectRef {
             resource: NAMESPACES.to_owned(),
-            project: record.named.project.clone(),
+            project: record.object_ref.project.clone(),
             name: text("/spec/namespace").to_owned(),
         };
         let phase = text("/status/phase");
@@ -38,8 +38,8 @@ impl Emigrations {
     }
 }
 
-/// A project whose parent cannot be its parent becomes a root, and is locked: nobody has granted its budget.
-pub fn cut_parents(draft: &mut Draft) {
+/// Makes projects with an invalid parent root projects, and locks them, because nobody has granted their budget.
+pub fn detach_invalid_parents(draft: &mut Draft) {
     let projects = draft.projects();
     let mut cut = Vec::new();
     for (name, at) in &projects {
@@ -66,7 +66,7 @@ pub fn cut_parents(draft: &mut Draft) {
         let why = format!(
             "{why}: it becomes a root and is locked, so that it takes nothing new until somebody answers for its budget"
         );
-        draft.findings.push(ImportFinding::new(Rule::Parent, &project.named, why));
+        draft.findings.push(ImportFinding::new(Rule::Parent, &project.object_ref, why));
     }
 }
 
@@ -80,16 +80,16 @@ fn is_below_itself(draft: &Draft, projects: &BTreeMap<String, usize>, name: &str
         .any(|parent| parent == name)
 }
 
-/// An object in a project that is not imported is left out. An object in a project belongs to the project's tenant.
-pub fn settle_projects(draft: &mut Draft) {
+/// Excludes objects whose project is not imported, and gives the others the tenant of their project.
+pub fn align_with_projects(draft: &mut Draft) {
     let tenants: BTreeMap<String, String> = draft
         .candidates
         .iter()
         .filter(|candidate| candidate.is(PROJECTS))
-        .map(|project| (project.named.name.clone(), project.tenant().to_owned()))
+        .map(|project| (project.object_ref.name.clone(), project.tenant().to_owned()))
         .collect();
-    draft.leave_out(Rule::ProjectGone, |candidate| {
-        let project = &candidate.named.project;
+    draft.exclude(Rule::ProjectGone, |candidate| {
+        let project = &candidate.object_ref.project;
         (!project.is_empty() && !tenants.contains_key(project)).then(|| {
             let what = if candidate.is(NAMESPACES) {
                 ", so nobody is charged for it. What it has in its cluster stays as it is; take it over with \
@@ -102,9 +102,9 @@ pub fn settle_projects(draft: &mut Draft) {
             format!("project {project:?} does not come{what}")
         })
     });
-    // Below another tenant's name lies what is another's.
-    draft.leave_out(Rule::OtherTenant, |candidate| {
-        let tenant = tenants.get(&candidate.named.project).filter(|_| is_of_registry(candidate))?;
+    // A prefix of the registry begins with the tenant's name, so the content belongs to the other tenant.
+    draft.exclude(Rule::OtherTenant, |candidate| {
+        let tenant = tenants.get(&candidate.object_ref.project).filter(|_| is_of_registry(candidate))?;
         (candidate.tenant() != tenant).then(|| {
             format!(
                 "it is tenant {:?}'s in a project of tenant {tenant:?}; what it has in the registry stays as it is",
@@ -113,11 +113,11 @@ pub fn settle_projects(draft: &mut Draft) {
         })
     });
     for candidate in &mut draft.candidates {
-        let Some(tenant) = tenants.get(&candidate.named.project) else { continue };
+        let Some(tenant) = tenants.get(&candidate.object_ref.project) else { continue };
         if candidate.tenant() != tenant {
             let why = format!("spec.tenantID {:?} becomes its project's, {tenant:?}", candidate.tenant());
             candidate.object.set(TENANT, json!(tenant));
-            draft.findings.push(ImportFinding::new(Rule::Tenant, &candidate.named, why));
+            draft.findings.push(ImportFinding::new(Rule::Tenant, &candidate.object_ref, why));
         }
     }
 }
@@ -126,8 +126,8 @@ fn is_of_registry(candidate: &Candidate) -> bool {
     candidate.is(IMAGE_NAMESPACES) || candidate.is(CHART_GROUPS)
 }
 
-/// Of several objects at one place, one is imported; `taken` are the places that objects of the database have.
-pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
+/// Keeps one of several objects with the same claim. `taken` are the claims of objects in the database.
+pub fn resolve_claim_conflicts(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
     let mut by_place: BTreeMap<Claim, Vec<usize>> = BTreeMap::new();
     for (at, candidate) in draft.candidates.iter().enumerate() {
         for claim in candidate.claims() {
@@ -140,7 +140,7 @@ pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
         rivals.sort_by_key(|at| draft.candidates.get(*at).map(|rival| rank(rival, holder)));
         let [first, others @ ..] = rivals.as_slice() else { continue };
         let Some(winner) = draft.candidates.get(*first) else { continue };
-        let place = words(winner, &claim);
+        let place = describe_claim(winner, &claim);
         if holder.is_some_and(|uid| *uid != winner.uid) {
             let why = format!("{place} is another object's in this database");
             out.extend(rivals.iter().map(|at| (*at, why.clone())));
@@ -149,24 +149,26 @@ pub fn share_places(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
         if winner.is(NAMESPACES) && others.iter().any(|at| phase_of(draft, *at) == "Locked") {
             ended.push(*first);
         }
-        let why =
-            format!("{place} is that of {}, too, which comes: two objects never share one", winner.named);
+        let why = format!(
+            "{place} is that of {}, too, which comes: two objects never share one",
+            winner.object_ref
+        );
         out.extend(others.iter().map(|at| (*at, why.clone())));
     }
     for at in ended {
         let why = "a move into this project is taken as ended: TKE may have taken the labels off the cluster's namespace, \
                    so it is taken over by consent, and stays at the object's end";
-        consent(draft, at, why);
+        add_adoption_consent(draft, at, why);
     }
     let mut at = 0;
-    draft.leave_out(Rule::PlaceTaken, |_candidate| {
+    draft.exclude(Rule::PlaceTaken, |_candidate| {
         at += 1;
         out.remove(&(at - 1))
     });
 }
 
-/// A place, as people call it.
-fn words(candidate: &Candidate, claim: &Claim) -> String {
+/// A claim, in words for people.
+fn describe_claim(candidate: &Candidate, claim: &Claim) -> String {
     let Claim { domain, place } = claim;
     if candidate.is(NAMESPACES) {
         format!("namespace {place} of cluster {domain}")
@@ -181,10 +183,10 @@ fn phase_of(draft: &Draft, at: usize) -> &str {
     draft.candidates.get(at).map(|candidate| candidate.object.text(PHASE)).unwrap_or_default()
 }
 
-/// The order of claims to a place, the best first: an object that the database has already, then one that is in use,
-/// then the older one.
+/// The order of objects with the same claim, the best first: one that the database has already, then one that is in
+/// use, then the older one.
 fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
-    // A locked namespace is leaving, while a locked object of the registry is in use.
+    // A locked namespace is being moved away, while a locked object of the registry is in use.
     let phases = if is_of_registry(rival) {
         ["Available", "Locked", "Pending", "Failed", "Terminating"]
     } else {
@@ -192,33 +194,33 @@ fn rank(rival: &Candidate, holder: Option<&Uuid>) -> impl Ord + use<> {
     };
     let phase = phases.iter().position(|phase| *phase == rival.object.text(PHASE)).unwrap_or(phases.len());
     let created = rival.object.text(&["metadata", "creationTimestamp"]).to_owned();
-    (holder != Some(&rival.uid), phase, created, rival.named.clone())
+    (holder != Some(&rival.uid), phase, created, rival.object_ref.clone())
 }
 
-/// Unlocks a namespace that is locked for a move that did not end. Nobody knows the reason of any other lock.
-pub fn undo_emigrations(draft: &mut Draft, emigrations: &Emigrations) {
+/// Unlocks namespaces that are locked for an unfinished move. Other locks stay, as their reason is unknown.
+pub fn undo_unfinished_emigrations(draft: &mut Draft, emigrations: &UnfinishedEmigrations) {
     let is_locked =
         |candidate: &&Candidate| candidate.is(NAMESPACES) && candidate.object.text(PHASE) == "Locked";
-    let unknown: Vec<Named> = draft
+    let unknown: Vec<ObjectRef> = draft
         .candidates
         .iter()
         .filter(is_locked)
-        .map(|candidate| candidate.named.clone())
-        .filter(|named| !emigrations.0.contains_key(named))
+        .map(|candidate| candidate.object_ref.clone())
+        .filter(|object_ref| !emigrations.0.contains_key(object_ref))
         .collect();
-    for named in unknown {
+    for object_ref in unknown {
         let why = format!(
             "it is Locked, and no move of it is on record: it stays so until an operator sets its status.phase. TKE may have \
              taken the labels off the cluster's namespace; then it waits for {ADOPT_ANNOTATION}=true"
         );
-        draft.find(Rule::Status, &named, why);
+        draft.add_finding(Rule::Status, &object_ref, why);
     }
     let moving: Vec<(usize, String)> = draft
         .candidates
         .iter()
         .enumerate()
         .filter(|(_, candidate)| candidate.object.text(PHASE) == "Locked")
-        .filter_map(|(at, candidate)| Some((at, emigrations.0.get(&candidate.named)?.clone())))
+        .filter_map(|(at, candidate)| Some((at, emigrations.0.get(&candidate.object_ref)?.clone())))
         .collect();
     for (at, phase) in moving {
         if let Some(candidate) = draft.candidates.get_mut(at) {
@@ -231,33 +233,34 @@ pub fn undo_emigrations(draft: &mut Draft, emigrations: &Emigrations) {
             "its move to another project stopped at {phase}: it stays where it is and is unlocked. TKE may have taken the \
              labels off the cluster's namespace; then it is taken over by consent, and stays at the object's end"
         );
-        consent(draft, at, &why);
+        add_adoption_consent(draft, at, &why);
     }
 }
 
-/// An emigration stands at its end: its namespace has arrived, or stays where it is.
-pub fn end_emigrations(draft: &mut Draft) {
-    let namespaces: BTreeSet<Named> = draft
+/// Ends all emigrations: the namespace has arrived, and the emigration is excluded; or it stays, and the emigration
+/// fails.
+pub fn finish_emigrations(draft: &mut Draft) {
+    let namespaces: BTreeSet<ObjectRef> = draft
         .candidates
         .iter()
         .filter(|found| found.is(NAMESPACES))
-        .map(|found| found.named.clone())
+        .map(|found| found.object_ref.clone())
         .collect();
-    draft.leave_out(Rule::Ended, |candidate| {
+    draft.exclude(Rule::Ended, |candidate| {
         if !candidate.is(NS_EMIGRATIONS) {
             return None;
         }
         let spec = NsEmigrationSpec::of(&candidate.object).ok()?;
         let is_in = |project: &str| {
             let (resource, project) = (NAMESPACES.to_owned(), project.to_owned());
-            namespaces.contains(&Named { resource, project, name: spec.namespace.clone() })
+            namespaces.contains(&ObjectRef { resource, project, name: spec.namespace.clone() })
         };
         match candidate.object.text(PHASE) {
             "Failed" => None,
             "Finished" => {
                 Some("it does not come: it has finished, and TKE was about to delete it".to_owned())
             }
-            phase if is_in(&spec.destination) && !is_in(&candidate.named.project) => Some(format!(
+            phase if is_in(&spec.destination) && !is_in(&candidate.object_ref.project) => Some(format!(
                 "it does not come: it had got to {phase}, and its namespace is in project {}",
                 spec.destination
             )),
@@ -274,23 +277,23 @@ pub fn end_emigrations(draft: &mut Draft) {
         emigration.object.set(PHASE, json!("Failed"));
         emigration.object.set(&["status", "reason"], json!("Imported"));
         emigration.object.set(&["status", "message"], json!(why));
-        draft.findings.push(ImportFinding::new(Rule::Emigration, &emigration.named, why));
+        draft.findings.push(ImportFinding::new(Rule::Emigration, &emigration.object_ref, why));
     }
 }
 
-/// Records an operator's consent to the adoption of what stands at the place without labels. He gives it by applying
-/// the plan that says so.
-fn consent(draft: &mut Draft, at: usize, why: &str) {
+/// Records an operator's consent to adopt the cluster's namespace without labels. He gives it by applying the plan that
+/// has this finding.
+fn add_adoption_consent(draft: &mut Draft, at: usize, why: &str) {
     if let Some(candidate) = draft.candidates.get_mut(at) {
         candidate.object.set(&["metadata", "annotations", ADOPT_ANNOTATION], json!("true"));
-        draft.findings.push(ImportFinding::new(Rule::Emigration, &candidate.named, why));
+        draft.findings.push(ImportFinding::new(Rule::Emigration, &candidate.object_ref, why));
     }
 }
 
-/// Names of clusters and tenants that objects speak of.
-pub fn spoken_of(draft: &Draft) -> (BTreeSet<String>, BTreeSet<String>) {
+/// The names of all clusters and tenants that the candidates refer to.
+pub fn clusters_and_tenants(draft: &Draft) -> (BTreeSet<String>, BTreeSet<String>) {
     let clusters = draft.candidates.iter().flat_map(|candidate| candidate.keys().into_keys()).collect();
-    // Only projects may belong to nobody; any other object without a tenant is the platform's.
+    // Only a project may have no tenant; any other object without one belongs to the platform.
     let owned = |candidate: &&Candidate| candidate.is(PROJECTS) || !candidate.tenant().is_empty();
     let tenants =
         draft.candidates.iter().filter(owned).map(|candidate| candidate.tenant().to_owned()).collect();

@@ -1,33 +1,33 @@
-//! The plan for people and for programs. Pure.
+//! The report of a plan, for people and for programs. Pure.
 
 use super::finding::{Effect, ImportFinding};
 use super::plan::Plan;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Findings of one sort that people are shown; programs get all.
+/// The most findings of one effect in the report for people; programs get all.
 const SHOWN_MAX: usize = 200;
 
-/// What an import never takes over.
-const NOT_TRUE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger \
-     is made from what the objects say.";
+/// A note for people on what an import never takes over.
+const NOT_IMPORTED_NOTE: &str = "TKE's own sums (status.clusters, calculated children, cached limits) are not taken over: the ledger is made from \
+     what the objects say.";
 
-/// People whom the source does not know of.
-const MEMBERS: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows \
-     who was added and removed since: compare before people come here.";
+/// A note for people on members that the source may not know.
+const MEMBERS_NOTE: &str = "Members are those of spec.members, whom a project was made with. Where TKE has a tke-auth, that one knows who was \
+     added and removed since: compare before people come here.";
 
-/// What became of a plan.
+/// What was done with a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Nothing was written.
     Planned,
     /// Everything is written.
     Applied,
-    /// Everything was there before.
+    /// Everything was in the database before.
     Unchanged,
 }
 
-/// For people.
+/// The report for people.
 pub fn text(plan: &Plan, stage: Stage) -> String {
     let mut out = String::new();
     let verb = if stage == Stage::Planned { "to import" } else { "imported" };
@@ -62,19 +62,19 @@ pub fn text(plan: &Plan, stage: Stage) -> String {
         }
         line(&mut out, &format!("\n{} ({}):", effect.title(), findings.len()));
         for finding in findings.iter().take(SHOWN_MAX) {
-            line(&mut out, &format!("  {}: {}", finding.named, finding.why));
+            line(&mut out, &format!("  {}: {}", finding.object_ref, finding.why));
         }
         if let Some(more) = findings.len().checked_sub(SHOWN_MAX).filter(|more| *more > 0) {
             line(&mut out, &format!("  and {more} more, which -o json lists"));
         }
     }
-    line(&mut out, &format!("\n{NOT_TRUE}\n{MEMBERS}"));
+    line(&mut out, &format!("\n{NOT_IMPORTED_NOTE}\n{MEMBERS_NOTE}"));
     let end = match stage {
         Stage::Applied => {
             "Growth is held until the controller has compared every member cluster with the objects."
         }
         Stage::Unchanged => "Everything that comes was there already, and nothing was written.",
-        Stage::Planned if plan.is_to_be_decided() => "Nothing was written; --apply does so.",
+        Stage::Planned if plan.needs_decision() => "Nothing was written; --apply does so.",
         Stage::Planned => "Nothing is to be decided, and nothing was written; --apply does so.",
     };
     line(&mut out, end);
@@ -89,15 +89,15 @@ fn line(out: &mut String, text: &str) {
     let _always = writeln!(out, "{text}");
 }
 
-/// For programs.
+/// The report for programs.
 pub fn json_text(plan: &Plan, stage: Stage) -> String {
     let findings: Vec<Value> = plan
         .findings
         .iter()
-        .map(|ImportFinding { effect, rule, named, why }| {
+        .map(|ImportFinding { effect, rule, object_ref, why }| {
             json!({
-                "effect": effect, "rule": rule, "resource": named.resource, "project": named.project,
-                "name": named.name, "why": why,
+                "effect": effect, "rule": rule, "resource": object_ref.resource, "project": object_ref.project,
+                "name": object_ref.name, "why": why,
             })
         })
         .collect();
@@ -110,7 +110,7 @@ pub fn json_text(plan: &Plan, stage: Stage) -> String {
         .collect();
     json!({
         "applied": stage != Stage::Planned,
-        "toBeDecided": plan.is_to_be_decided(),
+        "toBeDecided": plan.needs_decision(),
         "counts": counts,
         "tenants": plan.tenants,
         "clusters": plan.clusters,
@@ -121,8 +121,8 @@ pub fn json_text(plan: &Plan, stage: Stage) -> String {
 }
 
 impl Plan {
-    /// Whether something is changed by the import, or left out.
-    pub fn is_to_be_decided(&self) -> bool {
-        self.findings.iter().any(|finding| finding.effect.is_to_be_decided())
+    /// Whether some finding needs a decision before the plan is applied.
+    pub fn needs_decision(&self) -> bool {
+        self.findings.iter().any(|finding| finding.effect.needs_decision())
     }
 }

@@ -1,7 +1,7 @@
-//! The kinds that can be imported: a row each, found in the table of kinds by its plural.
+//! The table of kinds that can be imported. A row refers to the table of kinds by its plural.
 
-use super::candidate::{ImportRow, Importable};
-use super::mend;
+use super::candidate::{ImportKind, ImportRow};
+use super::convert;
 use crate::kinds::KindTable;
 use business_types::names::{
     CHART_GROUPS, CONFIG_MAPS, IMAGE_NAMESPACES, NAMESPACES, NS_EMIGRATIONS, PLATFORMS, PROJECTS,
@@ -11,7 +11,7 @@ use business_types::{
 };
 use meta::schema::Schema;
 
-/// In the order in which they are imported: what others pay comes before them.
+/// The rows, in the order of the import: scopes before the objects that are charged to them.
 pub const IMPORTS: &[ImportRow] = &[
     ImportRow {
         plural: PROJECTS,
@@ -26,7 +26,7 @@ pub const IMPORTS: &[ImportRow] = &[
             "cachedSpecClusters",
             "cachedParent",
         ],
-        mend: mend::project::mend,
+        convert: convert::project::convert,
     },
     ImportRow {
         plural: NAMESPACES,
@@ -35,7 +35,7 @@ pub const IMPORTS: &[ImportRow] = &[
         schema: namespace::schema,
         finalizer: business_types::names::NAMESPACE_FINALIZER,
         computed: &["certificate"],
-        mend: mend::namespace::mend,
+        convert: convert::namespace::convert,
     },
     ImportRow {
         plural: PLATFORMS,
@@ -44,7 +44,7 @@ pub const IMPORTS: &[ImportRow] = &[
         schema: platform::schema,
         finalizer: "",
         computed: &[],
-        mend: mend::platform::mend,
+        convert: convert::platform::convert,
     },
     ImportRow {
         plural: CONFIG_MAPS,
@@ -53,7 +53,7 @@ pub const IMPORTS: &[ImportRow] = &[
         schema: config_map::schema,
         finalizer: "",
         computed: &[],
-        mend: mend::config_map::mend,
+        convert: convert::config_map::convert,
     },
     of_registry::<ImageNamespace>(IMAGE_NAMESPACES),
     of_registry::<ChartGroup>(CHART_GROUPS),
@@ -64,7 +64,7 @@ pub const IMPORTS: &[ImportRow] = &[
         schema: nsemigration::schema,
         finalizer: "",
         computed: &["namespaceUID"],
-        mend: mend::nsemigration::mend,
+        convert: convert::nsemigration::convert,
     },
 ];
 
@@ -75,19 +75,19 @@ const fn of_registry<K: RegistryKind>(plural: &'static str) -> ImportRow {
         gvk: K::gvk,
         schema: K::schema,
         finalizer: K::FINALIZER,
-        // Fields about the registry that only the controller here writes. Without them, an object that is in use takes
-        // over its own content when the registry is first looked at.
+        // Fields that only the controller here writes. Without them, an object that is in use takes over its own
+        // content when the controller first looks at the registry.
         computed: &["registry", "locked", "used", "observedGeneration", "conditions"],
-        mend: mend::registry::mend,
+        convert: convert::registry::convert,
     }
 }
 
-/// The kinds that can be imported into a program of these kinds.
-pub fn importable(kinds: KindTable) -> Vec<(Importable, Schema)> {
+/// The kinds that can be imported into a program with these kinds.
+pub fn import_kinds(kinds: KindTable) -> Vec<(ImportKind, Schema)> {
     let served =
         |row: &'static ImportRow| kinds.0.iter().find(|kind| kind.plural == row.plural)?.stored.as_ref();
     let rows = IMPORTS.iter().enumerate();
-    rows.filter_map(|(order, row)| Some((Importable { row, stored: served(row)?, order }, (row.schema)())))
+    rows.filter_map(|(order, row)| Some((ImportKind { row, stored: served(row)?, order }, (row.schema)())))
         .collect()
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_served_is_not_imported() {
-        assert_eq!(importable(KINDS).len(), IMPORTS.len());
-        assert!(importable(KindTable(&[])).is_empty());
+        assert_eq!(import_kinds(KINDS).len(), IMPORTS.len());
+        assert!(import_kinds(KindTable(&[])).is_empty());
     }
 }

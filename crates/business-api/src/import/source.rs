@@ -1,24 +1,24 @@
-//! Where TKE's objects are read from.
+//! The sources of records: a dump or TKE's etcd.
 
 /// The etcd of TKE.
 pub mod etcd;
 
-use super::record::{LINE_BYTES_MAX, SourceRecord, Unreadable};
+use super::record::{LINE_BYTES_MAX, SourceRecord, UnreadableRecord};
 use crate::config::ImportSource;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
-/// Objects that an import takes; TKE's etcd holds far fewer.
+/// The most records of an import; TKE's etcd holds far fewer.
 const RECORDS_MAX: usize = 1_000_000;
 
 const STANDARD_INPUT: &str = "/dev/stdin";
 
 /// A record, or why it cannot be read.
-pub type Read = Result<SourceRecord, Unreadable>;
+pub type RecordResult = Result<SourceRecord, UnreadableRecord>;
 
-/// Reads everything. It is an error to find nothing, so that a wrong prefix is noticed.
-pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
+/// Reads all records. Finding none is an error, so that a wrong prefix is noticed.
+pub async fn read(source: &ImportSource) -> Result<Vec<RecordResult>> {
     let prefix = source.prefix.trim_end_matches('/');
     let records = match &source.dump {
         Some(path) => {
@@ -33,7 +33,7 @@ pub async fn read(source: &ImportSource) -> Result<Vec<Read>> {
     Ok(records)
 }
 
-async fn lines(file: impl AsyncRead + Unpin, prefix: &str) -> Result<Vec<Read>> {
+async fn lines(file: impl AsyncRead + Unpin, prefix: &str) -> Result<Vec<RecordResult>> {
     let (mut reader, mut records, mut line) = (BufReader::new(file), Vec::new(), Vec::new());
     let most = u64::try_from(LINE_BYTES_MAX)?.saturating_add(1);
     for number in 1.. {

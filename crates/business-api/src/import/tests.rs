@@ -1,10 +1,10 @@
-//! The rules, one by one.
+//! Tests of the rules, one by one.
 
 use super::apply::{self, ImportProgress};
-use super::candidate::MendRules;
+use super::candidate::ConvertSettings;
 use super::finding::{Effect, Rule};
 use super::plan::{Plan, plan};
-use super::record::{Named, SourceRecord, Unreadable};
+use super::record::{ObjectRef, SourceRecord, UnreadableRecord};
 use super::report::{Stage, text};
 use super::source;
 use crate::config::ImportSource;
@@ -22,8 +22,8 @@ fn uid_of(text: &str) -> Uuid {
 }
 
 fn record(resource: &str, project: &str, name: &str, value: Value) -> SourceRecord {
-    let named = Named { resource: resource.into(), project: project.into(), name: name.into() };
-    SourceRecord { named, value }
+    let object_ref = ObjectRef { resource: resource.into(), project: project.into(), name: name.into() };
+    SourceRecord { object_ref, value }
 }
 
 /// A project as TKE keeps it, changed by a merge patch.
@@ -82,12 +82,12 @@ fn planned(records: impl IntoIterator<Item = SourceRecord>) -> Plan {
 }
 
 fn beside(records: impl IntoIterator<Item = SourceRecord>, present: &[Present]) -> Plan {
-    let settings = MendRules { forbidden: vec!["default".into(), "kube-*".into()] };
-    plan(KINDS, &settings, records.into_iter().map(Ok::<_, Unreadable>), present)
+    let settings = ConvertSettings { forbidden: vec!["default".into(), "kube-*".into()] };
+    plan(KINDS, &settings, records.into_iter().map(Ok::<_, UnreadableRecord>), present)
 }
 
 fn rules(plan: &Plan) -> Vec<(Rule, String)> {
-    plan.findings.iter().map(|finding| (finding.rule, finding.named.to_string())).collect()
+    plan.findings.iter().map(|finding| (finding.rule, finding.object_ref.to_string())).collect()
 }
 
 #[track_caller]
@@ -130,7 +130,7 @@ fn what_is_sound_comes_as_it_is_scopes_first() {
         project("top", "", 9, none()),
     ]);
     assert_eq!(rules(&plan), []);
-    assert!(!plan.is_to_be_decided());
+    assert!(!plan.needs_decision());
     assert_eq!(names(&plan), ["top", "sub", "c1-web"]);
     let web = body(&plan, "c1-web");
     assert_eq!(web["metadata"]["uid"], json!(uid_of("sub/web")));
@@ -233,7 +233,7 @@ fn the_charge_is_the_most_that_tke_has_accounted_or_granted() {
     let cached = json!({"status": {"cachedSpecHard": {"pods": "8", "services": "2"}}});
     let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, cached)]);
     only(&plan, Rule::Charge, "namespaces p/c1-web");
-    assert!(!plan.is_to_be_decided());
+    assert!(!plan.needs_decision());
     assert_eq!(body(&plan, "c1-web")["status"]["cachedSpecHard"], json!({"pods": "8", "services": "2"}));
     let lower = json!({"status": {"cachedSpecHard": {"pods": "1"}}});
     let plan = planned([project("p", "", 9, none()), namespace("p", "web", 3, lower)]);
@@ -350,7 +350,7 @@ fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after(
     let both = || [project("p", "", 9, none()), project("q", "", 9, none())];
     let of = |plan: &Plan| {
         let moved = plan.findings.iter().filter(|finding| finding.rule == Rule::Emigration);
-        moved.map(|finding| finding.named.to_string()).collect::<Vec<_>>()
+        moved.map(|finding| finding.object_ref.to_string()).collect::<Vec<_>>()
     };
     let undone = planned(both().into_iter().chain([locked(), emigration("OldOneDetached")]));
     assert_eq!(of(&undone), ["namespaces p/c1-web", "nsemigrations p/c1-web"]);
@@ -372,7 +372,7 @@ fn a_move_that_stopped_is_undone_before_its_new_object_is_there_and_ended_after(
 
     for (phase, comes) in [("Failed", true), ("Finished", false)] {
         let plan = planned(both().into_iter().chain([namespace("p", "web", 3, none()), emigration(phase)]));
-        assert_eq!((plan.is_to_be_decided(), plan.objects.len()), (false, 3 + usize::from(comes)), "{phase}");
+        assert_eq!((plan.needs_decision(), plan.objects.len()), (false, 3 + usize::from(comes)), "{phase}");
     }
     let by_hand = planned([project("p", "", 9, none()), locked()]);
     assert!(only(&by_hand, Rule::Status, "namespaces p/c1-web").contains("no move of it is on record"));
@@ -414,7 +414,7 @@ fn what_is_given_away_beyond_a_limit_is_listed_upwards() {
             (Effect::Overcommitted, "7 of 5 pods in cluster c1 are given away, 2 above its limit"),
         ]
     );
-    assert!(plan.is_to_be_decided());
+    assert!(plan.needs_decision());
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn a_sum_of_tkes_that_is_another_is_told() {
     let sums = json!({"status": {"clusters": {"c1": {"used": {"pods": "-2"}}}}});
     let plan = planned([project("p", "", 9, sums), namespace("p", "web", 3, none())]);
     assert!(only(&plan, Rule::Figures, "projects p").contains("pods -2 instead of 3"));
-    assert!(!plan.is_to_be_decided());
+    assert!(!plan.needs_decision());
 }
 
 fn present(object: &Imported) -> Present {
@@ -475,7 +475,7 @@ async fn a_source_without_anything_that_comes_is_an_error() {
     assert_eq!(refused, "nothing lies below /tke/other/");
     let lost = planned([namespace("gone", "web", 3, none())]);
     for progress in [ImportProgress::None, ImportProgress::Begun, ImportProgress::Ended] {
-        let refused = apply::check(&lost, progress, true).unwrap_err().to_string();
+        let refused = apply::ensure_applicable(&lost, progress, true).unwrap_err().to_string();
         assert!(refused.starts_with("none of the 1 records"), "{refused}");
     }
 }
@@ -485,7 +485,7 @@ fn what_wrote_nothing_does_not_say_that_growth_is_held() {
     let records = || [project("p", "", 9, none())];
     let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
     let again = beside(records(), &all);
-    apply::check(&again, ImportProgress::None, false).unwrap();
+    apply::ensure_applicable(&again, ImportProgress::None, false).unwrap();
     let told = text(&again, Stage::Unchanged);
     assert!(told.contains("nothing was written") && !told.contains("Growth"), "{told}");
     assert!(text(&again, Stage::Applied).contains("Growth is held"));
@@ -510,14 +510,14 @@ fn the_programs_own_platform_gives_way_while_nothing_else_is_in_the_database() {
     let records = || [platform("platform-default", "default", &["admin"]), project("p", "", 9, none())];
     let all: Vec<Present> = planned(records()).objects.iter().map(present).collect();
     let own = |administrators: &[&str]| {
-        let SourceRecord { named, value } = platform("platform-default", "default", administrators);
-        let mut object = all.iter().find(|there| *there.key.name == named.name).unwrap().clone();
+        let SourceRecord { object_ref, value } = platform("platform-default", "default", administrators);
+        let mut object = all.iter().find(|there| *there.key.name == object_ref.name).unwrap().clone();
         (object.uid, object.body) = (uid_of("own"), value.to_string());
         object
     };
     let plan = beside(records(), &[own(&["admin"])]);
     assert_eq!(
-        (plan.others, plan.objects.len(), plan.is_to_be_decided()),
+        (plan.others, plan.objects.len(), plan.needs_decision()),
         (0, 2, false),
         "{:?}",
         plan.findings
@@ -544,7 +544,7 @@ fn the_programs_own_platform_gives_way_while_nothing_else_is_in_the_database() {
 #[test]
 fn config_maps_come_as_the_platforms_or_by_their_label_as_a_tenants() {
     let plan = planned([config_map("notes", none()), config_map("tke-business-controller", none())]);
-    assert_eq!((names(&plan), plan.is_to_be_decided()), (vec!["notes"], false));
+    assert_eq!((names(&plan), plan.needs_decision()), (vec!["notes"], false));
     assert_eq!(body(&plan, "notes")["binaryData"], json!({"blob": "AAECAw=="}));
     assert!(plan.tenants.is_empty() && plan.objects[0].state.account.tenant.is_empty());
     let label = json!({"metadata": {"labels": {"business.tkestack.io/tenant": "acme"}}});
@@ -586,7 +586,7 @@ fn what_is_of_the_registry_and_cannot_be_sure_of_its_content_does_not_take_it() 
     assert_eq!((&img["spec"]["name"], &img["status"]["phase"]), (&json!("img"), &json!("Pending")));
     let failed = of(json!({"status": {"phase": "Failed", "message": "createChartGroup failed"}}));
     only(&failed, Rule::Retried, "imagenamespaces p/img");
-    assert!(!failed.is_to_be_decided());
+    assert!(!failed.needs_decision());
     let foreign = of(json!({"spec": {"tenantID": "globex"}}));
     assert!(only(&foreign, Rule::OtherTenant, "imagenamespaces p/img").contains("globex"));
     assert!(
@@ -607,7 +607,7 @@ fn a_prefix_of_the_registry_is_one_objects_of_either_kind() {
         of_registry("ChartGroup", "p", "web", none()),
     ]);
     let taken = plan.findings.iter().find(|found| found.rule == Rule::PlaceTaken).unwrap();
-    assert_eq!(taken.named.to_string(), "imagenamespaces p/web");
+    assert_eq!(taken.object_ref.to_string(), "imagenamespaces p/web");
     assert!(
         taken.why.contains("prefix acme/web of the registry is that of chartgroups p/web"),
         "{}",

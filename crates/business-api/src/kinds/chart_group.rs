@@ -1,5 +1,5 @@
 use super::{KindRow, StoredRow, registry};
-use crate::numbers;
+use crate::kind_ids;
 use business_types::ChartGroup;
 use business_types::names::CHART_GROUPS;
 
@@ -8,7 +8,7 @@ pub const ROW: KindRow = KindRow {
     plural: CHART_GROUPS,
     stored: Some(STORED),
     rights: registry::RIGHTS,
-    resource: |directories| registry::resource::<ChartGroup>(&STORED, directories),
+    resource: |dependencies| registry::resource::<ChartGroup>(&STORED, dependencies),
 };
 
-const STORED: StoredRow = registry::stored::<ChartGroup>(numbers::CHART_GROUP);
+const STORED: StoredRow = registry::stored_row::<ChartGroup>(kind_ids::CHART_GROUP);

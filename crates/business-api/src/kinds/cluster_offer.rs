@@ -1,9 +1,9 @@
-use super::{Directories, KindRow};
+use super::{KindRow, StrategyDependencies};
+use crate::allocations::Allocations;
 use crate::clusters::Clusters;
-use crate::levels::Levels;
-use crate::numbers::TENANT;
+use crate::kind_ids::TENANT;
 use crate::rights::{Right, Role};
-use crate::strategy::{dash, shares};
+use crate::strategy::{format_usage, text_or_dash};
 use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
 use apiserver::resource::{Column, READS, ResourceSource};
@@ -23,10 +23,14 @@ use store::Visibility;
 use store::quota::Scope;
 
 /// Member clusters, as they are shown to the people who may use them.
-pub const ROW: KindRow =
-    KindRow { plural: CLUSTER_OFFERS, stored: None, rights: &[Right::object(Role::View, LOOKS)], resource };
+pub const ROW: KindRow = KindRow {
+    plural: CLUSTER_OFFERS,
+    stored: None,
+    rights: &[Right::object(Role::View, READ_VERBS)],
+    resource,
+};
 
-const LOOKS: &[&str] = &["get", "list"];
+const READ_VERBS: &[&str] = &["get", "list"];
 
 const COLUMNS: &[Column] = &[
     Column::string("Display Name", "Name for people.", 0),
@@ -36,7 +40,7 @@ const COLUMNS: &[Column] = &[
     Column::string("Granted/Ceiling", "What the tenants' root projects are granted, of what they may be.", 0),
 ];
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: GroupVersionKind::new(GROUP, VERSION, CLUSTER_OFFER_KIND),
         plural: CLUSTER_OFFERS,
@@ -48,8 +52,8 @@ fn resource(directories: &Directories) -> Resource {
         schema: Arc::new(schema()),
         columns: COLUMNS,
         source: ResourceSource::Computed(Arc::new(ClusterOffers {
-            clusters: directories.clusters.clone(),
-            levels: directories.levels.clone(),
+            clusters: dependencies.clusters.clone(),
+            allocations: dependencies.allocations.clone(),
         })),
     }
 }
@@ -91,17 +95,17 @@ fn schema() -> Schema {
     )
 }
 
-/// Computes what is offered to a caller.
+/// Computes the offers for a caller.
 #[derive(Debug)]
 struct ClusterOffers {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
 }
 
 impl Computed for ClusterOffers {
     fn list<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Vec<Object>, Status>> {
         Box::pin(async move {
-            self.clusters.check_loaded()?;
+            self.clusters.check_synced()?;
             let ceilings = ceilings(&cx).await?;
             let all = self.clusters.all().into_iter();
             Ok(all.filter_map(|(name, cluster)| self.offer(&cx, &ceilings, &name, &cluster)).collect())
@@ -111,17 +115,17 @@ impl Computed for ClusterOffers {
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
         let flag = |field| object.get(&[field]).cloned().unwrap_or_default();
         vec![
-            dash(object.text(&["displayName"])),
-            dash(object.text(&["version"])),
+            text_or_dash(object.text(&["displayName"])),
+            text_or_dash(object.text(&["version"])),
             flag("reachable"),
             flag("cordoned"),
-            json!(shown(object)),
+            json!(granted_of_ceilings(object)),
         ]
     }
 }
 
 impl ClusterOffers {
-    /// `None` if no tenant of the caller's may use the cluster.
+    /// The offer of one cluster; `None` if no tenant of the caller may use it.
     fn offer(
         &self,
         cx: &ReadContext<'_>,
@@ -167,7 +171,7 @@ impl ClusterOffers {
         let left: ResourceList = hard
             .keys()
             .map(|key| {
-                let left = self.levels.remaining(&scope, cluster, key);
+                let left = self.allocations.remaining(&scope, cluster, key);
                 (key.clone(), left.unwrap_or(Quantity::ZERO))
             })
             .collect();
@@ -182,19 +186,19 @@ async fn ceilings(cx: &ReadContext<'_>) -> Result<Ceilings, Status> {
     if !matches!(cx.visibility, Visibility::Tenants(_)) {
         return Ok(Ceilings::new());
     }
-    let read = |body: &[u8]| serde_json::from_slice::<ReadTenant>(body).unwrap_or_default().spec.clusters;
+    let read = |body: &[u8]| serde_json::from_slice::<TenantBody>(body).unwrap_or_default().spec.clusters;
     let tenants = cx.view.list(TENANT, None).await?;
     Ok(tenants.into_iter().map(|entry| (entry.key.name.to_string(), read(&entry.body))).collect())
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ReadTenant {
+struct TenantBody {
     spec: TenantSpec,
 }
 
-/// `requests.cpu: 3/10`, of each tenant.
-fn shown(object: &Object) -> String {
+/// The column `Granted/Ceiling`, such as `requests.cpu: 3/10`. With several tenants, each is named.
+fn granted_of_ceilings(object: &Object) -> String {
     let tenants = object.get(&["tenants"]).and_then(Value::as_array);
     let amounts = |share: &Value, field: &str| -> ResourceList {
         share.get(field).and_then(|list| serde_json::from_value(list.clone()).ok()).unwrap_or_default()
@@ -205,7 +209,7 @@ fn shown(object: &Object) -> String {
             let left = left.get(key).copied().unwrap_or(Quantity::ZERO);
             (key.clone(), hard.checked_sub(left).unwrap_or(Quantity::ZERO))
         });
-        shares(&granted.collect(), &hard)
+        format_usage(&granted.collect(), &hard)
     };
     let several = tenants.is_some_and(|tenants| tenants.len() > 1);
     let shown = tenants.into_iter().flatten().map(|share| {

@@ -1,7 +1,7 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::rights::{READ, RULE, Right, Role};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
+use crate::kind_ids;
+use crate::rights::{READ, READ_WRITE, Right, Role};
 use crate::strategy::{ConfigMapStrategy, config_map};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
@@ -16,15 +16,15 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: CONFIG_MAPS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::CONFIG_MAP,
+    id: kind_ids::CONFIG_MAP,
     kind: || Arc::new(ConfigMapKind),
-    account: Meaning::Free(account::of_stored::<ChargedConfigMap>),
-    gives: None,
+    account: QuotaAccount::Free(account::of_stored::<ChargedConfigMap>),
+    role_source: None,
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, RULE), Right::object(Role::View, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ_WRITE), Right::object(Role::View, READ)];
 
-fn resource(_directories: &Directories) -> Resource {
+fn resource(_dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: CONFIG_MAPS,
@@ -62,11 +62,11 @@ impl Kind for ConfigMapKind {
         &[]
     }
 
-    /// A tenant's is seen by all its callers.
+    /// All callers of a tenant see its config maps.
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let selected = Selected::<Option<IgnoredAny>>::read(body);
-        let tenant = selected.label(TENANT_LABEL).into();
-        Attributes { tenant_wide: true, ..selected.attributes(tenant, []) }
+        let selectable = Selectable::<Option<IgnoredAny>>::read(body);
+        let tenant = selectable.label(TENANT_LABEL).into();
+        Attributes { tenant_wide: true, ..selectable.attributes(tenant, []) }
     }
 }
 

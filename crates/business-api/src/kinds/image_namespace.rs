@@ -1,5 +1,5 @@
 use super::{KindRow, StoredRow, registry};
-use crate::numbers;
+use crate::kind_ids;
 use business_types::ImageNamespace;
 use business_types::names::IMAGE_NAMESPACES;
 
@@ -8,7 +8,7 @@ pub const ROW: KindRow = KindRow {
     plural: IMAGE_NAMESPACES,
     stored: Some(STORED),
     rights: registry::RIGHTS,
-    resource: |directories| registry::resource::<ImageNamespace>(&STORED, directories),
+    resource: |dependencies| registry::resource::<ImageNamespace>(&STORED, dependencies),
 };
 
-const STORED: StoredRow = registry::stored::<ImageNamespace>(numbers::IMAGE_NAMESPACE);
+const STORED: StoredRow = registry::stored_row::<ImageNamespace>(kind_ids::IMAGE_NAMESPACE);

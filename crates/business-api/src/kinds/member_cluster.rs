@@ -1,6 +1,6 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, SUBRESOURCES, StoredRow, StrategyDependencies};
+use crate::kind_ids;
 use crate::strategy::{MemberClusterStrategy, member_cluster};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
@@ -10,20 +10,21 @@ use business_types::names::{GROUP, MEMBER_CLUSTERS};
 use std::sync::Arc;
 use store::{Attributes, Kind};
 
-/// Member clusters: the operators' own.
+/// Member clusters. No role of a tenant has a right to them.
 pub const ROW: KindRow = KindRow { plural: MEMBER_CLUSTERS, stored: Some(STORED), rights: &[], resource };
 
-/// What was derived from the cluster's nodes. It is a grant, so it is apart from the observed status.
+/// The subresource that writes the capacity derived from the cluster's nodes. It may raise limits, so it is separate
+/// from the observed status.
 const CAPACITY: Subresource = Subresource::growing(member_cluster::CAPACITY, &[&["status", "capacity"]]);
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::MEMBER_CLUSTER,
+    id: kind_ids::MEMBER_CLUSTER,
     kind: || Arc::new(MemberClusterKind),
-    account: Meaning::Charged(account::of_stored::<ChargedMemberCluster>),
-    gives: None,
+    account: QuotaAccount::Charged(account::of_stored::<ChargedMemberCluster>),
+    role_source: None,
 };
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: MEMBER_CLUSTERS,
@@ -39,7 +40,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: SUBRESOURCES.into_iter().chain([CAPACITY]).collect(),
             server_fields: &[],
-            strategy: Arc::new(MemberClusterStrategy::new(directories.levels.clone())),
+            strategy: Arc::new(MemberClusterStrategy::new(dependencies.allocations.clone())),
         })),
     }
 }
@@ -62,6 +63,6 @@ impl Kind for MemberClusterKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        Selected::<serde::de::IgnoredAny>::read(body).attributes(Box::default(), [])
+        Selectable::<serde::de::IgnoredAny>::read(body).attributes(Box::default(), [])
     }
 }

@@ -1,10 +1,10 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
-use crate::rights::{ACT, CERTIFICATE, CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, SUBRESOURCES, StoredRow, StrategyDependencies};
+use crate::kind_ids;
+use crate::rights::{CERTIFICATE, CREATE, GET_UPDATE, READ, READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::namespace::certificate::CertificateHandler;
-use crate::strategy::namespace::pull_credential::PullIssuing;
-use crate::strategy::namespace::transfer::Transfer;
+use crate::strategy::namespace::pull_credential::PullCredentialHandler;
+use crate::strategy::namespace::transfer::TransferHandler;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{NamespaceStrategy, namespace};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -20,37 +20,37 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: NAMESPACES, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::NAMESPACE,
+    id: kind_ids::NAMESPACE,
     kind: || Arc::new(NamespaceKind),
-    account: Meaning::Charged(account::of_stored::<ChargedNamespace>),
-    gives: None,
+    account: QuotaAccount::Charged(account::of_stored::<ChargedNamespace>),
+    role_source: None,
 };
 
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
-    Right::object(Role::Edit, RULE),
-    // The bindings in the cluster say what its bearer may do there.
+    Right::object(Role::Edit, READ_WRITE),
+    // The RoleBindings in the cluster decide what its bearer may do there.
     Right::subresource(Role::View, CERTIFICATE, &["get"]),
-    Right::subresource(Role::Admin, "finalize", CHANGE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Admin, "finalize", GET_UPDATE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     // Moving a namespace takes its budget from a project.
-    Right::subresource(Role::Admin, TRANSFER, ACT),
+    Right::subresource(Role::Admin, TRANSFER, CREATE),
 ];
 
-fn resource(directories: &Directories) -> Resource {
-    let Directories {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies {
         clusters,
-        levels,
+        allocations,
         roles,
         finalizers,
         forbidden,
         certificates,
         credential_days_max: days_max,
-    } = directories.clone();
+    } = dependencies.clone();
     let certificate = CertificateHandler::new(certificates, roles.clone());
     let certificate = Subresource::handled(CERTIFICATE, &[Verb::Get], certificate);
-    let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullIssuing::new(days_max));
-    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], Transfer::new(roles.clone()));
+    let pull = Subresource::handled(PULL_CREDENTIAL, &[Verb::Create], PullCredentialHandler::new(days_max));
+    let transfer = Subresource::handled(TRANSFER, &[Verb::Create], TransferHandler::new(roles.clone()));
     Resource {
         gvk: gvk(),
         plural: NAMESPACES,
@@ -69,7 +69,7 @@ fn resource(directories: &Directories) -> Resource {
                 .chain([certificate, pull, transfer, Act::Abandon.subresource()])
                 .collect(),
             server_fields: namespace::SERVER_FIELDS,
-            strategy: Arc::new(NamespaceStrategy::new(clusters, levels, roles, forbidden, finalizers)),
+            strategy: Arc::new(NamespaceStrategy::new(clusters, allocations, roles, forbidden, finalizers)),
         })),
     }
 }
@@ -80,7 +80,7 @@ pub struct NamespaceKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SelectedNamespaceSpec {
+struct SelectableNamespaceSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     cluster_name: Box<str>,
@@ -101,10 +101,12 @@ impl Kind for NamespaceKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedNamespaceSpec>::read(body);
-        let SelectedNamespaceSpec { tenant_id, cluster_name, namespace } = std::mem::take(&mut selected.spec);
-        let fields = [tenant_id.clone(), cluster_name, namespace, std::mem::take(&mut selected.status.phase)];
-        selected.attributes(tenant_id, fields)
+        let mut selectable = Selectable::<SelectableNamespaceSpec>::read(body);
+        let SelectableNamespaceSpec { tenant_id, cluster_name, namespace } =
+            std::mem::take(&mut selectable.spec);
+        let fields =
+            [tenant_id.clone(), cluster_name, namespace, std::mem::take(&mut selectable.status.phase)];
+        selectable.attributes(tenant_id, fields)
     }
 }
 

@@ -1,6 +1,6 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, SUBRESOURCES, StoredRow, StrategyDependencies};
+use crate::kind_ids;
 use crate::rights::{READ, Right, Role};
 use crate::strategy::{NamespaceTemplateStrategy, namespace_template};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -11,20 +11,20 @@ use business_types::namespace_template::{gvk, schema};
 use std::sync::Arc;
 use store::{Attributes, Kind};
 
-/// Templates of namespaces: the operators' own, and everybody sees them.
+/// Templates of namespaces: operators write them, and everybody reads them.
 pub const ROW: KindRow =
     KindRow { plural: NAMESPACE_TEMPLATES, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::NAMESPACE_TEMPLATE,
+    id: kind_ids::NAMESPACE_TEMPLATE,
     kind: || Arc::new(NamespaceTemplateKind),
-    account: Meaning::Free(account::of_stored::<FreeOfAll>),
-    gives: None,
+    account: QuotaAccount::Free(account::of_stored::<FreeOfAll>),
+    role_source: None,
 };
 
 const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
-fn resource(_directories: &Directories) -> Resource {
+fn resource(_dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: NAMESPACE_TEMPLATES,
@@ -63,7 +63,7 @@ impl Kind for NamespaceTemplateKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let selected = Selected::<serde::de::IgnoredAny>::read(body);
-        Attributes { public: true, ..selected.attributes(Box::default(), []) }
+        let selectable = Selectable::<serde::de::IgnoredAny>::read(body);
+        Attributes { public: true, ..selectable.attributes(Box::default(), []) }
     }
 }

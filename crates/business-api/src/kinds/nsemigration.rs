@@ -1,7 +1,7 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::rights::{READ, RULE, Right, Role};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
+use crate::kind_ids;
+use crate::rights::{READ, READ_WRITE, Right, Role};
 use crate::strategy::{NsEmigrationStrategy, nsemigration};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
@@ -16,15 +16,15 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: NS_EMIGRATIONS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::NS_EMIGRATION,
+    id: kind_ids::NS_EMIGRATION,
     kind: || Arc::new(NsEmigrationKind),
-    account: Meaning::Free(account::of_stored::<FreeOfTenant>),
-    gives: None,
+    account: QuotaAccount::Free(account::of_stored::<FreeOfTenant>),
+    role_source: None,
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::View, READ), Right::object(Role::Admin, RULE)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, READ), Right::object(Role::Admin, READ_WRITE)];
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: NS_EMIGRATIONS,
@@ -41,8 +41,8 @@ fn resource(directories: &Directories) -> Resource {
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
             strategy: Arc::new(NsEmigrationStrategy::new(
-                directories.levels.clone(),
-                directories.roles.clone(),
+                dependencies.allocations.clone(),
+                dependencies.roles.clone(),
             )),
         })),
     }
@@ -54,7 +54,7 @@ pub struct NsEmigrationKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SelectedNsEmigrationSpec {
+struct SelectableNsEmigrationSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     namespace: Box<str>,
@@ -74,9 +74,9 @@ impl Kind for NsEmigrationKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedNsEmigrationSpec>::read(body);
-        let SelectedNsEmigrationSpec { tenant_id, namespace } = std::mem::take(&mut selected.spec);
-        let fields = [tenant_id.clone(), namespace, std::mem::take(&mut selected.status.phase)];
-        selected.attributes(tenant_id, fields)
+        let mut selectable = Selectable::<SelectableNsEmigrationSpec>::read(body);
+        let SelectableNsEmigrationSpec { tenant_id, namespace } = std::mem::take(&mut selectable.spec);
+        let fields = [tenant_id.clone(), namespace, std::mem::take(&mut selectable.status.phase)];
+        selectable.attributes(tenant_id, fields)
     }
 }

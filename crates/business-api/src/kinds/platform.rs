@@ -1,10 +1,10 @@
-use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::people;
-use crate::rights::{READ, REVISE, Right, Role};
-use crate::roster::Giving;
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, RoleSource, StoredRow, StrategyDependencies};
+use crate::kind_ids;
+use crate::rights::{READ, READ_UPDATE, Right, Role};
+use crate::role_bindings::ObjectBindings;
 use crate::strategy::{PlatformStrategy, platform};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::account;
@@ -18,15 +18,15 @@ use store::{Attributes, Kind};
 pub const ROW: KindRow = KindRow { plural: PLATFORMS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::PLATFORM,
+    id: kind_ids::PLATFORM,
     kind: || Arc::new(PlatformKind),
-    account: Meaning::Charged(account::of_stored::<ChargedPlatform>),
-    gives: Some(Gives::Administrators(giving)),
+    account: QuotaAccount::Charged(account::of_stored::<ChargedPlatform>),
+    role_source: Some(RoleSource::Administrators(roles_given_by)),
 };
 
-const RIGHTS: &[Right] = &[Right::object(Role::Administrator, REVISE), Right::object(Role::View, READ)];
+const RIGHTS: &[Right] = &[Right::object(Role::Administrator, READ_UPDATE), Right::object(Role::View, READ)];
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: PLATFORMS,
@@ -42,7 +42,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
-            strategy: Arc::new(PlatformStrategy::new(directories.roles.clone())),
+            strategy: Arc::new(PlatformStrategy::new(dependencies.roles.clone())),
         })),
     }
 }
@@ -53,20 +53,20 @@ pub struct PlatformKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SelectedPlatformSpec {
+struct SelectablePlatformSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     administrators: Box<[Box<str>]>,
 }
 
-/// The users that a platform makes administrators of its tenant: their credential has to name that tenant.
-pub(crate) fn giving(_name: &str, body: &[u8]) -> Giving {
-    let SelectedPlatformSpec { tenant_id, administrators } = Selected::read(body).spec;
-    let mut giving = Giving { tenant: tenant_id, ..Giving::default() };
+/// The administrator roles that a platform grants. They count only for credentials that name its tenant.
+pub(crate) fn roles_given_by(_name: &str, body: &[u8]) -> ObjectBindings {
+    let SelectablePlatformSpec { tenant_id, administrators } = Selectable::read(body).spec;
+    let mut bindings = ObjectBindings { tenant: tenant_id, ..ObjectBindings::default() };
     for user in &administrators {
-        giving.give(people::user_of_tenant(user), Role::Administrator);
+        bindings.bind(subjects::tenant_user(user), Role::Administrator);
     }
-    giving
+    bindings
 }
 
 impl Kind for PlatformKind {
@@ -82,10 +82,10 @@ impl Kind for PlatformKind {
         &["spec.tenantID"]
     }
 
-    /// All callers of a tenant may know who rules it.
+    /// All callers of a tenant may know its administrators.
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedPlatformSpec>::read(body);
-        let tenant = std::mem::take(&mut selected.spec.tenant_id);
-        Attributes { tenant_wide: true, ..selected.attributes(tenant.clone(), [tenant]) }
+        let mut selectable = Selectable::<SelectablePlatformSpec>::read(body);
+        let tenant = std::mem::take(&mut selectable.spec.tenant_id);
+        Attributes { tenant_wide: true, ..selectable.attributes(tenant.clone(), [tenant]) }
     }
 }

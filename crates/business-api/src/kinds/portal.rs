@@ -1,6 +1,6 @@
-use super::{Directories, KindRow};
-use crate::numbers::PROJECT;
-use crate::rights::{LOOK, Right, Role};
+use super::{KindRow, StrategyDependencies};
+use crate::kind_ids::PROJECT;
+use crate::rights::{LIST, Right, Role};
 use crate::strategy::project_key;
 use apiserver::Resource;
 use apiserver::computed::{ReadContext, Singleton};
@@ -16,17 +16,17 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use store::{Entry, Sight, Visibility};
 
-/// The portal of a caller: what he is, and which projects he sees.
+/// The portal: whether the caller is an administrator, and the projects that he sees.
 pub const ROW: KindRow = KindRow { plural: PORTAL, stored: None, rights: RIGHTS, resource };
 
-const RIGHTS: &[Right] = &[Right::object(Role::View, LOOK)];
+const RIGHTS: &[Right] = &[Right::object(Role::View, LIST)];
 
 const COLUMNS: &[Column] = &[
     Column::typed("Administrator", "boolean", "Whether the caller rules a tenant, or all of them.", 0),
     Column::string("Projects", "Projects that the caller sees.", 0),
 ];
 
-fn resource(_directories: &Directories) -> Resource {
+fn resource(_dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: GroupVersionKind::new(GROUP, VERSION, PORTAL_KIND),
         plural: PORTAL,
@@ -68,26 +68,26 @@ fn schema() -> Schema {
     )
 }
 
-/// Shows a caller what he is.
+/// Computes the portal of a caller.
 #[derive(Debug)]
 struct Portal;
 
 impl Singleton for Portal {
     fn get<'a>(&'a self, cx: ReadContext<'a>) -> BoxFuture<'a, Result<Object, Status>> {
         Box::pin(async move {
-            let operates = *cx.visibility == Visibility::Everything;
+            let is_operator = *cx.visibility == Visibility::Everything;
             let (mut projects, mut extension) = (Map::new(), Map::new());
-            for entry in seen(&cx).await? {
-                let Shown { spec, status } = Shown::of(&entry);
+            for entry in visible_projects(&cx).await? {
+                let PortalProject { spec, status } = PortalProject::of(&entry);
                 let name = entry.key.name.to_string();
                 let parent = spec.parent_project_name;
                 extension.insert(name.clone(), json!({"phase": status.phase, "parent": parent}));
                 projects.insert(name, Value::from(spec.display_name));
             }
             let mut object = Object::default();
-            object.set(&["administrator"], json!(operates || rules_some_tenant(cx.visibility)));
+            object.set(&["administrator"], json!(is_operator || administers_a_tenant(cx.visibility)));
             object.set(&["projects"], Value::Object(projects));
-            object.set(&["extension"], if operates { Value::Null } else { Value::Object(extension) });
+            object.set(&["extension"], if is_operator { Value::Null } else { Value::Object(extension) });
             Ok(object)
         })
     }
@@ -99,9 +99,9 @@ impl Singleton for Portal {
     }
 }
 
-/// The projects that a portal shows. An operator sees none, since he would not look for his in a list of all. A
-/// member's projects are looked up by name, so the number of other projects makes no difference.
-async fn seen(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
+/// The projects that a portal shows: none to an operator, for whom a list of all projects would be useless. The
+/// projects of a member are looked up by name, so the cost does not depend on the number of other projects.
+async fn visible_projects(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
     let Visibility::Tenants(sights) = cx.visibility else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for sight in sights.iter() {
@@ -113,32 +113,32 @@ async fn seen(cx: &ReadContext<'_>) -> Result<Vec<Arc<Entry>>, Status> {
     Ok(found)
 }
 
-fn rules_some_tenant(visibility: &Visibility) -> bool {
+fn administers_a_tenant(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Tenants(sights) if sights.iter().any(|sight| sight.sight == Sight::Whole))
 }
 
-/// The part of a project that is shown.
+/// The part of a project that the portal shows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Shown {
-    spec: ShownSpec,
-    status: ShownStatus,
+struct PortalProject {
+    spec: PortalProjectSpec,
+    status: PortalProjectStatus,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ShownSpec {
+struct PortalProjectSpec {
     display_name: String,
     parent_project_name: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct ShownStatus {
+struct PortalProjectStatus {
     phase: String,
 }
 
-impl Shown {
+impl PortalProject {
     fn of(entry: &Entry) -> Self {
         serde_json::from_slice(&entry.body).unwrap_or_else(|error| {
             tracing::error!(%error, "a stored project does not read as one");

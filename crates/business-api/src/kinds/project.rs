@@ -1,11 +1,11 @@
-use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, Meaning, SUBRESOURCES, StoredRow};
-use crate::numbers;
-use crate::people;
-use crate::rights::{CHANGE, GRANT, HOLD_BACK, READ, Right, Role};
-use crate::roster::Giving;
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, RoleSource, SUBRESOURCES, StoredRow, StrategyDependencies};
+use crate::kind_ids;
+use crate::rights::{GET_UPDATE, GRANT, READ, Right, Role, UPDATE_FINALIZERS};
+use crate::role_bindings::ObjectBindings;
 use crate::strategy::operator_act::Act;
 use crate::strategy::{ProjectStrategy, project};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind};
 use business_types::names::{GROUP, PROJECTS};
@@ -21,23 +21,23 @@ use store::{Attributes, Kind, ScopeRole};
 pub const ROW: KindRow = KindRow { plural: PROJECTS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::PROJECT,
+    id: kind_ids::PROJECT,
     kind: || Arc::new(ProjectKind),
-    account: Meaning::Charged(account::of_stored::<ChargedProject>),
-    gives: Some(Gives::InProjects(giving)),
+    account: QuotaAccount::Charged(account::of_stored::<ChargedProject>),
+    role_source: Some(RoleSource::Projects(roles_given_by)),
 };
 
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
-    // Its budget, its creation and its deletion need this role in the project above.
+    // To create or delete a project, or to change its budget, a caller needs this role in its parent.
     Right::object(Role::Admin, &["create", "delete", "patch", "update"]),
-    Right::subresource(Role::Admin, "finalize", CHANGE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::subresource(Role::Admin, "finalize", GET_UPDATE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     Right::object(Role::Administrator, &["deletecollection", GRANT]),
 ];
 
-fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, finalizers, .. } = directories.clone();
+fn resource(dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies { clusters, allocations, roles, finalizers, .. } = dependencies.clone();
     Resource {
         gvk: gvk(),
         plural: PROJECTS,
@@ -56,7 +56,7 @@ fn resource(directories: &Directories) -> Resource {
                 .chain([Act::Lock, Act::Unlock].map(Act::subresource))
                 .collect(),
             server_fields: &[],
-            strategy: Arc::new(ProjectStrategy::new(clusters, levels, roles, finalizers)),
+            strategy: Arc::new(ProjectStrategy::new(clusters, allocations, roles, finalizers)),
         })),
     }
 }
@@ -67,7 +67,7 @@ pub struct ProjectKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SelectedProjectSpec {
+struct SelectableProjectSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     parent_project_name: Box<str>,
@@ -75,13 +75,13 @@ struct SelectedProjectSpec {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct GivingProject {
-    spec: GivingProjectSpec,
+struct ProjectRolesBody {
+    spec: ProjectRolesSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct GivingProjectSpec {
+struct ProjectRolesSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     parent_project_name: Box<str>,
@@ -91,28 +91,32 @@ struct GivingProjectSpec {
     clusters: BTreeMap<Box<str>, IgnoredAny>,
 }
 
-/// The people to whom a project gives roles here. A service account of a member cluster has none here.
-fn giving(_name: &str, body: &[u8]) -> Giving {
-    let GivingProject { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
+/// The roles that a project grants in this API. Service accounts of member clusters get none here.
+fn roles_given_by(_name: &str, body: &[u8]) -> ObjectBindings {
+    let ProjectRolesBody { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored project does not say who belongs to it");
-        GivingProject::default()
+        ProjectRolesBody::default()
     });
-    let mut giving = Giving { tenant: spec.tenant_id, below: spec.parent_project_name, ..Giving::default() };
+    let mut bindings = ObjectBindings {
+        tenant: spec.tenant_id,
+        parent: spec.parent_project_name,
+        ..ObjectBindings::default()
+    };
     for member in &spec.members {
-        giving.give(people::user_of_tenant(member), Role::Edit);
+        bindings.bind(subjects::tenant_user(member), Role::Edit);
     }
     for entry in spec.access.iter().filter(|entry| entry.cluster.is_empty()) {
-        giving.give(people::subject(&entry.subject), entry.role.into());
+        bindings.bind(subjects::key(&entry.subject), entry.role.into());
     }
     for entry in &spec.access {
-        giving.note_account_place(&entry.cluster, &entry.subject);
+        bindings.add_account_namespace(&entry.cluster, &entry.subject);
         if spec.clusters.contains_key(entry.cluster.as_str()) {
-            giving.account_clusters.insert(entry.cluster.as_str().into());
+            bindings.account_clusters.insert(entry.cluster.as_str().into());
         }
     }
-    // The controller keeps them all.
-    giving.listed = spec.members.len().saturating_add(spec.access.len());
-    giving
+    // The controller keeps all of these entries in memory, so all are counted.
+    bindings.listed = spec.members.len().saturating_add(spec.access.len());
+    bindings
 }
 
 impl Kind for ProjectKind {
@@ -133,10 +137,10 @@ impl Kind for ProjectKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedProjectSpec>::read(body);
-        let SelectedProjectSpec { tenant_id, parent_project_name } = std::mem::take(&mut selected.spec);
-        let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selected.status.phase)];
-        selected.attributes(tenant_id, fields)
+        let mut selectable = Selectable::<SelectableProjectSpec>::read(body);
+        let SelectableProjectSpec { tenant_id, parent_project_name } = std::mem::take(&mut selectable.spec);
+        let fields = [tenant_id.clone(), parent_project_name, std::mem::take(&mut selectable.status.phase)];
+        selectable.attributes(tenant_id, fields)
     }
 }
 
@@ -162,12 +166,12 @@ mod tests {
             {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c1","role":"edit"},
             {"kind":"ServiceAccount","name":"b","namespace":"n","cluster":"c2","role":"edit"}],
             "clusters":{"c2":{"hard":{}},"c3":{}}}}"#;
-        let given = giving("p", body);
-        assert_eq!((&*given.tenant, &*given.below, given.listed), ("t", "q", 6));
-        let roles: Vec<(&str, Role)> = given.people.iter().map(|(name, role)| (&**name, *role)).collect();
-        let account_places: Vec<(&str, &str)> =
-            given.account_places.iter().map(|(cluster, name)| (&**cluster, &**name)).collect();
-        assert_eq!(account_places, [("", "n"), ("c1", "n"), ("c2", "n")]);
+        let given = roles_given_by("p", body);
+        assert_eq!((&*given.tenant, &*given.parent, given.listed), ("t", "q", 6));
+        let roles: Vec<(&str, Role)> = given.subjects.iter().map(|(name, role)| (&**name, *role)).collect();
+        let account_namespaces: Vec<(&str, &str)> =
+            given.account_namespaces.iter().map(|(cluster, name)| (&**cluster, &**name)).collect();
+        assert_eq!(account_namespaces, [("", "n"), ("c1", "n"), ("c2", "n")]);
         assert_eq!(given.account_clusters, ["c2".into()].into());
         let expected = [
             ("\u{1}devs", Role::Admin),
@@ -176,7 +180,7 @@ mod tests {
             ("system:serviceaccount:n:a", Role::Edit),
         ];
         assert_eq!(roles, expected);
-        assert_eq!(giving("p", b"[]"), Giving::default());
+        assert_eq!(roles_given_by("p", b"[]"), ObjectBindings::default());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What the rows of the registry's kinds have in common.
 
-use super::attributes::Selected;
-use super::{Directories, Meaning, SUBRESOURCES, StoredRow};
-use crate::rights::{CHANGE, HOLD_BACK, READ, RULE, Right, Role};
+use super::attributes::Selectable;
+use super::{QuotaAccount, SUBRESOURCES, StoredRow, StrategyDependencies};
+use crate::rights::{GET_UPDATE, READ, READ_WRITE, Right, Role, UPDATE_FINALIZERS};
 use crate::strategy::operator_act::Act;
 use crate::strategy::registry::{COLUMNS, RegistryStrategy, SERVER_FIELDS};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
@@ -15,28 +15,27 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use store::{Attributes, Kind, KindId};
 
-/// What callers with a tenant may do with either kind. What they may do with the repositories is decided where tokens for
-/// the registry are made.
+/// What callers with a tenant may do with either kind. The token server decides what they may do with repositories.
 pub const RIGHTS: &[Right] = &[
-    Right::object(Role::Admin, RULE),
-    Right::subresource(Role::Admin, "finalize", CHANGE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::object(Role::Admin, READ_WRITE),
+    Right::subresource(Role::Admin, "finalize", GET_UPDATE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     Right::object(Role::View, READ),
 ];
 
-/// How a kind of this number is stored.
-pub const fn stored<K: RegistryKind>(id: KindId) -> StoredRow {
+/// The stored row of a kind with this number.
+pub const fn stored_row<K: RegistryKind>(id: KindId) -> StoredRow {
     StoredRow {
         id,
-        kind: || Arc::new(RegistryStored::<K>(PhantomData)),
-        account: Meaning::Charged(account::of_stored::<ChargedRegistryObject<K>>),
-        gives: None,
+        kind: || Arc::new(StoredRegistryKind::<K>(PhantomData)),
+        account: QuotaAccount::Charged(account::of_stored::<ChargedRegistryObject<K>>),
+        role_source: None,
     }
 }
 
 /// How a kind is served.
-pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> Resource {
-    let Directories { levels, finalizers, .. } = directories.clone();
+pub fn resource<K: RegistryKind>(row: &StoredRow, dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies { allocations, finalizers, .. } = dependencies.clone();
     Resource {
         gvk: K::gvk(),
         plural: K::PLURAL,
@@ -55,24 +54,24 @@ pub fn resource<K: RegistryKind>(row: &StoredRow, directories: &Directories) -> 
                 .chain([Act::Lock, Act::Unlock].map(Act::subresource))
                 .collect(),
             server_fields: SERVER_FIELDS,
-            strategy: Arc::new(RegistryStrategy::<K>::new(levels, finalizers)),
+            strategy: Arc::new(RegistryStrategy::<K>::new(allocations, finalizers)),
         })),
     }
 }
 
 /// A kind of the registry, as the store sees it.
 #[derive(Clone, Copy, Debug)]
-struct RegistryStored<K>(PhantomData<K>);
+struct StoredRegistryKind<K>(PhantomData<K>);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SelectedRegistrySpec {
+struct SelectableRegistrySpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     name: Box<str>,
 }
 
-impl<K: RegistryKind> Kind for RegistryStored<K> {
+impl<K: RegistryKind> Kind for StoredRegistryKind<K> {
     fn group(&self) -> &str {
         GROUP
     }
@@ -86,10 +85,10 @@ impl<K: RegistryKind> Kind for RegistryStored<K> {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedRegistrySpec>::read(body);
-        let SelectedRegistrySpec { tenant_id, name } = std::mem::take(&mut selected.spec);
-        let fields = [tenant_id.clone(), name, std::mem::take(&mut selected.status.phase)];
-        selected.attributes(tenant_id, fields)
+        let mut selectable = Selectable::<SelectableRegistrySpec>::read(body);
+        let SelectableRegistrySpec { tenant_id, name } = std::mem::take(&mut selectable.spec);
+        let fields = [tenant_id.clone(), name, std::mem::take(&mut selectable.status.phase)];
+        selectable.attributes(tenant_id, fields)
     }
 }
 
@@ -101,7 +100,7 @@ mod tests {
     #[test]
     fn attributes_are_read_out_of_a_body() {
         let body = br#"{"metadata":{"name":"web"},"spec":{"tenantID":"t","name":"web"},"status":{"phase":"Locked"}}"#;
-        let read = RegistryStored::<ImageNamespace>(PhantomData).attributes(body);
+        let read = StoredRegistryKind::<ImageNamespace>(PhantomData).attributes(body);
         assert_eq!(read.tenant.as_deref(), Some("t"));
         assert_eq!(read.fields, ["t".into(), "web".into(), "Locked".into()].into());
     }

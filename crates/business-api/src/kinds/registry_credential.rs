@@ -1,8 +1,8 @@
-use super::attributes::Selected;
-use super::{Directories, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::rights::{HOLD_BACK, RULE, Right, Role};
-use crate::strategy::registry_credential::{self, Issuing, RegistryCredentialStrategy};
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
+use crate::kind_ids;
+use crate::rights::{READ_WRITE, Right, Role, UPDATE_FINALIZERS};
+use crate::strategy::registry_credential::{self, RegistryCredentialStrategy, TokenHandler};
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource, Verb};
 use business_types::account::{self, FreeOfTenant};
@@ -17,28 +17,28 @@ pub const ROW: KindRow =
     KindRow { plural: REGISTRY_CREDENTIALS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::REGISTRY_CREDENTIAL,
+    id: kind_ids::REGISTRY_CREDENTIAL,
     kind: || Arc::new(RegistryCredentialKind),
-    account: Meaning::Free(account::of_stored::<FreeOfTenant>),
-    gives: None,
+    account: QuotaAccount::Free(account::of_stored::<FreeOfTenant>),
+    role_source: None,
 };
 
-/// A member may do this with his own, and sees those of others: the strategy checks whose they are.
+/// Verbs of members. They see all credentials of the project; the strategy lets them create and delete only their own.
 const OWN: &[&str] = &["create", "delete", "get", "list", "watch"];
-/// To have a password issued.
+/// The verb that has a password issued.
 const ISSUE: &[&str] = &["create"];
 
 const RIGHTS: &[Right] = &[
-    Right::object(Role::Admin, RULE),
-    Right::subresource(Role::Admin, "finalizers", HOLD_BACK),
+    Right::object(Role::Admin, READ_WRITE),
+    Right::subresource(Role::Admin, "finalizers", UPDATE_FINALIZERS),
     Right::subresource(Role::Admin, "token", ISSUE),
     Right::object(Role::View, OWN),
     Right::subresource(Role::View, "token", ISSUE),
 ];
 
-fn resource(directories: &Directories) -> Resource {
-    let Directories { roles, credential_days_max: days_max, .. } = directories.clone();
-    let token = Subresource::handled("token", &[Verb::Create], Issuing::new(roles.clone(), days_max));
+fn resource(dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies { roles, credential_days_max: days_max, .. } = dependencies.clone();
+    let token = Subresource::handled("token", &[Verb::Create], TokenHandler::new(roles.clone(), days_max));
     Resource {
         gvk: gvk(),
         plural: REGISTRY_CREDENTIALS,
@@ -65,7 +65,7 @@ pub struct RegistryCredentialKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct SelectedRegistryCredentialSpec {
+struct SelectableRegistryCredentialSpec {
     #[serde(rename = "tenantID")]
     tenant_id: Box<str>,
     user: Box<str>,
@@ -85,9 +85,9 @@ impl Kind for RegistryCredentialKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedRegistryCredentialSpec>::read(body);
-        let SelectedRegistryCredentialSpec { tenant_id, user } = std::mem::take(&mut selected.spec);
-        selected.attributes(tenant_id.clone(), [tenant_id, user])
+        let mut selectable = Selectable::<SelectableRegistryCredentialSpec>::read(body);
+        let SelectableRegistryCredentialSpec { tenant_id, user } = std::mem::take(&mut selectable.spec);
+        selectable.attributes(tenant_id.clone(), [tenant_id, user])
     }
 }
 

@@ -1,10 +1,10 @@
-use super::attributes::Selected;
-use super::{Directories, Gives, KindRow, Meaning, StoredRow};
-use crate::numbers;
-use crate::people;
+use super::attributes::Selectable;
+use super::{KindRow, QuotaAccount, RoleSource, StoredRow, StrategyDependencies};
+use crate::kind_ids;
 use crate::rights::{READ, Right, Role};
-use crate::roster::Giving;
+use crate::role_bindings::ObjectBindings;
 use crate::strategy::{TenantStrategy, tenant};
+use crate::subjects;
 use apiserver::resource::{ALL_VERBS, ResourceSource};
 use apiserver::{Resource, StoredKind, Subresource};
 use business_types::names::{GROUP, TENANTS};
@@ -19,16 +19,16 @@ use store::{Attributes, Kind, ScopeRole};
 pub const ROW: KindRow = KindRow { plural: TENANTS, stored: Some(STORED), rights: RIGHTS, resource };
 
 const STORED: StoredRow = StoredRow {
-    id: numbers::TENANT,
+    id: kind_ids::TENANT,
     kind: || Arc::new(TenantKind),
-    account: Meaning::Charged(account::of_stored::<ChargedTenant>),
-    gives: Some(Gives::Administrators(giving)),
+    account: QuotaAccount::Charged(account::of_stored::<ChargedTenant>),
+    role_source: Some(RoleSource::Administrators(roles_given_by)),
 };
 
 const RIGHTS: &[Right] = &[Right::object(Role::View, READ)];
 
-fn resource(directories: &Directories) -> Resource {
-    let Directories { clusters, levels, roles, .. } = directories.clone();
+fn resource(dependencies: &StrategyDependencies) -> Resource {
+    let StrategyDependencies { clusters, allocations, roles, .. } = dependencies.clone();
     Resource {
         gvk: gvk(),
         plural: TENANTS,
@@ -44,7 +44,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: vec![Subresource::STATUS],
             server_fields: &[],
-            strategy: Arc::new(TenantStrategy::new(clusters, levels, roles)),
+            strategy: Arc::new(TenantStrategy::new(clusters, allocations, roles)),
         })),
     }
 }
@@ -55,40 +55,40 @@ pub struct TenantKind;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Meta {
-    metadata: Named,
+struct NamedBody {
+    metadata: BodyMetadata,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct BodyMetadata {
     name: Box<str>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct GivingTenant {
-    spec: GivingTenantSpec,
+struct AdministratorsBody {
+    spec: AdministratorsSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct GivingTenantSpec {
+struct AdministratorsSpec {
     administrators: Vec<Subject>,
 }
 
-/// The people whom a tenant makes its administrators.
-fn giving(name: &str, body: &[u8]) -> Giving {
-    let GivingTenant { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
+/// The administrator roles that a tenant grants.
+fn roles_given_by(name: &str, body: &[u8]) -> ObjectBindings {
+    let AdministratorsBody { spec } = serde_json::from_slice(body).unwrap_or_else(|error| {
         tracing::error!(%error, "a stored tenant does not say who rules it");
-        GivingTenant::default()
+        AdministratorsBody::default()
     });
-    let mut giving = Giving { tenant: name.into(), ..Giving::default() };
+    let mut bindings = ObjectBindings { tenant: name.into(), ..ObjectBindings::default() };
     for subject in &spec.administrators {
-        giving.give(people::subject(subject), Role::Administrator);
-        giving.note_account_place("", subject);
+        bindings.bind(subjects::key(subject), Role::Administrator);
+        bindings.add_account_namespace("", subject);
     }
-    giving
+    bindings
 }
 
 impl Kind for TenantKind {
@@ -108,10 +108,10 @@ impl Kind for TenantKind {
         &[]
     }
 
-    /// Its own callers all see it.
+    /// All callers of the tenant see it.
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let Meta { metadata } = serde_json::from_slice(body).unwrap_or_default();
-        let selected = Selected::<IgnoredAny>::read(body);
-        Attributes { tenant_wide: true, ..selected.attributes(metadata.name, []) }
+        let NamedBody { metadata } = serde_json::from_slice(body).unwrap_or_default();
+        let selectable = Selectable::<IgnoredAny>::read(body);
+        Attributes { tenant_wide: true, ..selectable.attributes(metadata.name, []) }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::kinds::KINDS;
-use crate::people::user_of_tenant;
-use crate::roster::{Giving, Roster};
+use crate::role_bindings::{ObjectBindings, RoleBindings};
+use crate::subjects::tenant_user;
 use business_types::names::{CONFIG_MAPS, NAMESPACES};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,14 +11,14 @@ use store::{Sight, TenantSight};
 /// Tenants t and u; in t the projects p ⊃ kid and q, in u the project far.
 fn policy(tenant_grant: bool) -> BusinessPolicy {
     let changes = RoleChanges::default();
-    let projects = Roster::settled(changes.clone());
+    let projects = RoleBindings::synced(changes.clone());
     projects.set("p", "", "t", &[("ann", Role::Admin), ("eve", Role::Edit), ("vic", Role::View)]);
     projects.set("kid", "p", "t", &[("vic", Role::Edit)]);
     projects.set("q", "", "t", &[("\u{1}devs", Role::Edit)]);
     projects.set("far", "", "u", &[("both", Role::View)]);
-    let platforms = Roster::settled(changes.clone());
-    platforms.set("plf", "", "t", &[(&user_of_tenant("root"), Role::Administrator)]);
-    let tenants = Roster::settled(changes.clone());
+    let platforms = RoleBindings::synced(changes.clone());
+    platforms.set("plf", "", "t", &[(&tenant_user("root"), Role::Administrator)]);
+    let tenants = RoleBindings::synced(changes.clone());
     tenants.set("t", "", "t", &[("boss", Role::Administrator), ("both", Role::Administrator)]);
     let roles = Roles {
         tenant_admin_group: "tenant-admins".to_owned(),
@@ -77,7 +77,7 @@ fn of_tenant(tenant: &str, projects: &[&str]) -> TenantSight {
     TenantSight { tenant: Arc::from(tenant), sight: Sight::Namespaces(Arc::new(projects)) }
 }
 
-/// Everything that can be asked for, by kind, verb and subresource; who may do it is recorded.
+/// Records the least role for each kind, verb and subresource.
 #[test]
 fn the_table_of_rights_is_as_recorded() {
     let mut table = format!("{:<31}{:<18}least role\n", "", "verb");
@@ -113,7 +113,7 @@ fn the_table_of_rights_is_as_recorded() {
     let asked: Vec<(&str, &'static str)> = objects.into_iter().chain(subresources).collect();
     for kind in KINDS.rights() {
         for (subresource, verb) in &asked {
-            let least = kind.least(verb, subresource).map_or("-", Role::word);
+            let least = kind.least_role(verb, subresource).map_or("-", Role::label);
             let what = format!("{}/{subresource}", kind.resource);
             writeln!(table, "{:<31}{verb:<18}{least}", what.trim_end_matches('/')).unwrap();
         }
@@ -229,9 +229,9 @@ fn roles_in_kubernetes_count_for_operators_alone() {
 
 #[test]
 fn nobody_is_refused_or_shown_a_part_before_it_is_known_who_is_who() {
-    let unread = Roster::new(|_, _| Giving::default(), RoleChanges::default());
-    let settled = policy(true);
-    let policy = BusinessPolicy { roles: Roles { projects: unread, ..settled.roles.clone() }, ..settled };
+    let not_synced = RoleBindings::new(|_, _| ObjectBindings::default(), RoleChanges::default());
+    let synced = policy(true);
+    let policy = BusinessPolicy { roles: Roles { projects: not_synced, ..synced.roles.clone() }, ..synced };
     let list = of("list", PROJECTS, "", "", "");
     let Ruling { verdict, sight } = policy.judge(&named("ann"), &list, false);
     let AuthzVerdict::Later(status) = verdict else { panic!("decided") };
@@ -245,7 +245,7 @@ fn nobody_is_refused_or_shown_a_part_before_it_is_known_who_is_who() {
 
 #[test]
 fn a_tenants_user_gains_nothing_by_a_name_of_kubernetes() {
-    for name in NAMESPACE_DELETERS.into_iter().chain(KUBERNETES_OWN) {
+    for name in NAMESPACE_CONTROLLERS.into_iter().chain(OTHER_CONTROLLERS) {
         let seen = sight(&policy(true), &caller(name, Some("t"), &[]));
         assert_eq!(seen, Visibility::tenants([of_tenant("t", &[])]), "{name}");
     }
@@ -254,7 +254,7 @@ fn a_tenants_user_gains_nothing_by_a_name_of_kubernetes() {
 #[test]
 fn no_part_of_kubernetes_gets_a_certificate() {
     let certificate = of("get", NAMESPACES, "certificate", "p", "n");
-    for name in NAMESPACE_DELETERS.into_iter().chain(KUBERNETES_OWN) {
+    for name in NAMESPACE_CONTROLLERS.into_iter().chain(OTHER_CONTROLLERS) {
         let verdict = verdict(&policy(true), &named(name), &certificate);
         assert!(matches!(verdict, AuthzVerdict::Deny(_)), "{name}");
     }
@@ -264,7 +264,7 @@ fn no_part_of_kubernetes_gets_a_certificate() {
 
 #[test]
 fn the_namespace_controller_empties_nothing_of_ours() {
-    for name in NAMESPACE_DELETERS {
+    for name in NAMESPACE_CONTROLLERS {
         let sees = |verb, namespace: &str, object: &str| {
             let request = of(verb, NAMESPACES, "", namespace, object);
             policy(true).judge(&named(name), &request, true).sight.unwrap()
@@ -284,7 +284,7 @@ fn the_counter_of_quotas_sees_nothing_of_ours_and_the_garbage_collector_everythi
         policy(true).judge(&named(name), &of(verb, NAMESPACES, "", namespace, ""), true)
     };
     for (verb, namespace) in [("list", ""), ("watch", ""), ("list", "p")] {
-        let counter = sees(QUOTA_COUNTER, verb, namespace);
+        let counter = sees(QUOTA_CONTROLLER, verb, namespace);
         let nothing = Ruling { verdict: AuthzVerdict::NoOpinion, sight: Ok(Visibility::Nothing) };
         assert_eq!(counter, nothing, "its lists are empty, and not refused");
         let collector = sees("system:serviceaccount:kube-system:generic-garbage-collector", verb, namespace);

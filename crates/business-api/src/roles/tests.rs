@@ -1,6 +1,6 @@
 use super::*;
-use crate::people::user_of_tenant;
 use crate::role_changes::RoleChanges;
+use crate::subjects::tenant_user;
 
 const PROJECTS: usize = 8;
 
@@ -21,18 +21,18 @@ impl Random {
 }
 
 fn roles(changes: &RoleChanges) -> Roles {
-    let settled = || Roster::settled(changes.clone());
+    let synced = || RoleBindings::synced(changes.clone());
     Roles {
         tenant_admin_group: "tenant-admins".to_owned(),
-        projects: settled(),
-        administrators: vec![settled(), settled()],
+        projects: synced(),
+        administrators: vec![synced(), synced()],
         tenant_grant: false,
     }
 }
 
-fn anew(roles: &Roles) -> Roles {
-    let administrators = roles.administrators.iter().map(Roster::anew).collect();
-    Roles { projects: roles.projects.anew(), administrators, ..roles.clone() }
+fn rebuilt(roles: &Roles) -> Roles {
+    let administrators = roles.administrators.iter().map(RoleBindings::rebuilt).collect();
+    Roles { projects: roles.projects.rebuilt(), administrators, ..roles.clone() }
 }
 
 fn callers() -> Vec<Caller> {
@@ -55,7 +55,7 @@ fn callers() -> Vec<Caller> {
 
 /// A project with other members, parent or tenant, or none any more; or other administrators of a tenant.
 fn change(roles: &Roles, random: &mut Random) {
-    let member = user_of_tenant("ann");
+    let member = tenant_user("ann");
     let people = ["ann", "bob", "eve", "\u{1}devs", "\u{1}ops", &*member];
     let tenant = random.one_of(&["t", "t", "t", "u"]);
     let mut some = |most: usize, roles: &[Role]| -> Vec<(&str, Role)> {
@@ -83,15 +83,16 @@ fn what_is_kept_of_somebody_is_what_would_be_worked_out_now_and_who_waits_is_tol
     let (roles, callers) = (roles(&changes), callers());
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut differ = 0;
-    let asks = |caller: &Caller| roles.standing(caller).unwrap();
+    let asks = |caller: &Caller| roles.of_caller(caller).unwrap();
     for round in 0..4000 {
-        let waiting: Vec<_> = callers.iter().map(|caller| changes.subscribe(people::names(caller))).collect();
-        let before: Vec<Standing> = callers.iter().map(asks).collect();
+        let waiting: Vec<_> =
+            callers.iter().map(|caller| changes.subscribe(subjects::of_caller(caller))).collect();
+        let before: Vec<CallerRoles> = callers.iter().map(asks).collect();
         change(&roles, &mut random);
-        let now = anew(&roles);
+        let now = rebuilt(&roles);
         for ((caller, news), before) in callers.iter().zip(&waiting).zip(&before) {
             let after = asks(caller);
-            assert_eq!(after, now.standing(caller).unwrap(), "round {round}: {caller:?}");
+            assert_eq!(after, now.of_caller(caller).unwrap(), "round {round}: {caller:?}");
             let is_other = after != *before;
             assert!(!is_other || news.has_changed().unwrap(), "round {round}: {caller:?} is not told");
             differ += usize::from(is_other);

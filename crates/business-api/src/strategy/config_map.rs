@@ -1,4 +1,4 @@
-use super::{dash, ruled_tenants, rules, unreadable};
+use super::{administered_tenants, internal_decode_error, is_tenant_administrator, text_or_dash};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::account;
@@ -21,22 +21,22 @@ pub const COLUMNS: &[Column] = &[
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigMapStrategy;
 
-/// A caller who is no operator writes config maps of a tenant that he rules; if he rules only one, he need not name it.
-fn set_label(cx: &WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+/// Checks that a caller who is no operator administers the tenant of the label. If he administers only one, it is set.
+fn set_tenant_label(cx: &WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
     if cx.sees_everything() {
         return Ok(());
     }
-    let mut ruled = ruled_tenants(cx);
+    let mut ruled = administered_tenants(cx);
     match (ruled.next(), ruled.next()) {
         (Some(tenant), None) => object.set(&["metadata", "labels", TENANT_LABEL], json!(tenant)),
-        _ => check_rules(cx, object)?,
+        _ => check_administrator(cx, object)?,
     }
     Ok(())
 }
 
-fn check_rules(cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
+fn check_administrator(cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
     let tenant = tenant_of(object);
-    if cx.sees_everything() || !tenant.is_empty() && rules(cx, tenant) {
+    if cx.sees_everything() || !tenant.is_empty() && is_tenant_administrator(cx, tenant) {
         return Ok(());
     }
     let why = format!("it is written by administrators of the tenant that its label {TENANT_LABEL:?} names");
@@ -45,7 +45,7 @@ fn check_rules(cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
 
 impl Strategy for ConfigMapStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
-        set_label(cx, object)
+        set_tenant_label(cx, object)
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -58,12 +58,12 @@ impl Strategy for ConfigMapStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        check_rules(cx, old)?;
-        set_label(cx, object)
+        check_administrator(cx, old)?;
+        set_tenant_label(cx, object)
     }
 
     fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
-        check_rules(cx, object)
+        check_administrator(cx, object)
     }
 
     fn validate_update(&self, _cx: &mut WriteContext<'_>, _old: &Object, object: &Object) -> FieldErrors {
@@ -71,7 +71,7 @@ impl Strategy for ConfigMapStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedConfigMap>(object).map_err(unreadable)
+        account::of::<ChargedConfigMap>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -85,6 +85,6 @@ impl Strategy for ConfigMapStrategy {
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
         let keys = |field| object.get(&[field]).and_then(Value::as_object).map_or(0, Map::len);
-        vec![dash(tenant_of(object)), json!(keys("data") + keys("binaryData"))]
+        vec![text_or_dash(tenant_of(object)), json!(keys("data") + keys("binaryData"))]
     }
 }

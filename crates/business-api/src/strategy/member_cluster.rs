@@ -1,9 +1,10 @@
 use super::{
-    add_finalizer, by_operators, cannot_be_read, dash, drops_finalizer, read_both, ready, shares, unreadable,
+    add_finalizer, check_operator, decode_field_error, format_usage, internal_decode_error, read_both,
+    ready_status, removes_finalizer, text_or_dash,
 };
+use crate::allocations::Allocations;
 use crate::finalizers::FINALIZERS;
-use crate::levels::Levels;
-use crate::numbers::MEMBER_CLUSTER;
+use crate::kind_ids::MEMBER_CLUSTER;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -22,10 +23,10 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use store::quota::{Account, Violation};
 
-/// The uid of the cluster that the name stands for. It is written once.
+/// The uid of the cluster that the object stands for. It is written once.
 const UID: &[&str] = &["status", "uid"];
 
-/// The subresource of what was derived from the cluster's nodes.
+/// The subresource that writes the capacity derived from the cluster's nodes.
 pub const CAPACITY: &str = "capacity";
 
 /// Columns of `kubectl get`.
@@ -50,43 +51,43 @@ static REFUSED: RefusedKind = RefusedKind {
     amount: |_cluster, key| Path::new("spec").child("hard").key(key),
 };
 
-/// Member clusters: what operators let tenants have of them.
+/// Member clusters: operators set what tenants may be granted of them.
 #[derive(Clone, Debug)]
 pub struct MemberClusterStrategy {
-    levels: Levels,
+    allocations: Allocations,
 }
 
 impl MemberClusterStrategy {
-    /// `levels` tell how full clusters are.
-    pub fn new(levels: Levels) -> Self {
-        Self { levels }
+    /// `allocations` know how full clusters are.
+    pub fn new(allocations: Allocations) -> Self {
+        Self { allocations }
     }
 }
 
 fn spec_errors(object: &Object) -> FieldErrors {
     let checked = |spec| member_cluster::member_cluster(object.name(), &spec);
-    MemberClusterSpec::of(object).map_or_else(|error| cannot_be_read(object, "spec", &error), checked)
+    MemberClusterSpec::of(object).map_or_else(|error| decode_field_error(object, "spec", &error), checked)
 }
 
-/// Our token goes when nothing is left: the controller sees that.
+/// Our finalizer stays until the object is being deleted. Then the controller removes it when the cluster is unused.
 fn prepare_finalize(old: &Object, object: &Object) -> Result<(), Status> {
-    if drops_finalizer(old, object, names::MEMBER_CLUSTER_FINALIZER) && !old.is_deleting() {
+    if removes_finalizer(old, object, names::MEMBER_CLUSTER_FINALIZER) && !old.is_deleting() {
         let why = "the finalizer \"membercluster\" stays until the member cluster is deleted";
         return Err(Status::conflict(&group_resource(), old.name(), why));
     }
     Ok(())
 }
 
-/// A cluster has one name, so that its capacity is granted once. The one controller that leads registers clusters one
-/// after the other, and refuses to follow a second name, too.
+/// Refuses a second MemberCluster for one cluster, so that its capacity is granted once. Concurrent writes are no
+/// danger: the leading controller registers clusters one after the other, and refuses a second name itself.
 async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
     let uid = object.text(UID);
     for other in view.unfiltered().latest().list(MEMBER_CLUSTER, None).await? {
         if *other.key.name == *object.name() {
             continue;
         }
-        let known: Value = serde_json::from_slice(&other.body).map_err(unreadable)?;
-        if known.pointer("/status/uid").is_some_and(|known| known == uid) {
+        let stored: Value = serde_json::from_slice(&other.body).map_err(internal_decode_error)?;
+        if stored.pointer("/status/uid").is_some_and(|known| known == uid) {
             let why = format!("{:?} stands for the cluster with uid {uid} already", &*other.key.name);
             return Err(Status::conflict(&group_resource(), object.name(), &why));
         }
@@ -97,8 +98,8 @@ async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
 impl Strategy for MemberClusterStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
-        object.set(super::OBSERVED, json!(0));
-        by_operators(cx, object, &group_resource())?;
+        object.set(super::OBSERVED_GENERATION, json!(0));
+        check_operator(cx, object, &group_resource())?;
         add_finalizer(object, names::MEMBER_CLUSTER_FINALIZER);
         Ok(())
     }
@@ -113,7 +114,7 @@ impl Strategy for MemberClusterStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        by_operators(cx, object, &group_resource())?;
+        check_operator(cx, object, &group_resource())?;
         match cx.part {
             Part::STATUS if object.text(UID).is_empty() => object.copy_from(old, UID),
             Part::FINALIZE => return prepare_finalize(old, object),
@@ -134,7 +135,7 @@ impl Strategy for MemberClusterStrategy {
             },
             Part::FINALIZE => FieldErrors::new(),
             Part::Sub(CAPACITY) => MemberClusterStatus::of(object).map_or_else(
-                |error| cannot_be_read(object, "status", &error),
+                |error| decode_field_error(object, "status", &error),
                 |status| member_cluster::capacity(&status.capacity),
             ),
             Part::Main | Part::Sub(_) => spec_errors(object),
@@ -155,22 +156,23 @@ impl Strategy for MemberClusterStrategy {
     fn waits_for(&self, object: &Object) -> Option<String> {
         object.strings(FINALIZERS).next()?;
         let status = MemberClusterStatus::of(object).unwrap_or_default();
-        let told = condition::find(&status.conditions, TERMINATING).map(|told| told.message.clone());
+        let message =
+            condition::find(&status.conditions, TERMINATING).map(|condition| condition.message.clone());
         Some(format!(
             "The member cluster goes when nothing of it is granted and nothing lives in it.  {}",
-            told.unwrap_or_default()
+            message.unwrap_or_default()
         ))
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedMemberCluster>(object).map_err(unreadable)
+        account::of::<ChargedMemberCluster>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,
-            &self.levels,
+            &self.allocations,
         )
     }
 
@@ -183,17 +185,17 @@ impl Strategy for MemberClusterStrategy {
             return vec![Value::Null; COLUMNS.len()];
         };
         let hard = spec.grantable(&status.capacity);
-        let granted = self.levels.allocated(&account::fleet(), object.name());
+        let granted = self.allocations.allocated(&account::fleet(), object.name());
         vec![
-            dash(ready(&status.conditions)),
-            dash(&status.version),
-            json!(shares(&granted, &hard)),
-            json!(shares(&status.consumed, &hard)),
+            text_or_dash(ready_status(&status.conditions)),
+            text_or_dash(&status.version),
+            json!(format_usage(&granted, &hard)),
+            json!(format_usage(&status.consumed, &hard)),
             json!(status.namespaces),
             json!(spec.cordoned),
-            dash(&spec.display_name),
-            dash(&spec.tenants.join(",")),
-            dash(&status.lease),
+            text_or_dash(&spec.display_name),
+            text_or_dash(&spec.tenants.join(",")),
+            text_or_dash(&status.lease),
         ]
     }
 }

@@ -1,23 +1,23 @@
-/// A certificate for the namespace's cluster.
+/// The subresource that issues a client certificate for the namespace's cluster.
 pub mod certificate;
-/// A project and those above it.
-pub mod line;
+/// A project and all projects above it.
+pub mod lineage;
 /// The subresource that issues passwords to pull from the registry.
 pub mod pull_credential;
 /// The subresource that moves a namespace to another project.
 pub mod transfer;
 
 use super::{
-    abandon_reason, add_finalizer, amounts_value, begin_deletion, cannot_be_read, check_annotations,
-    check_cluster, dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, set_tenant,
-    shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, begin_deletion, check_annotations, check_cluster, decode_field_error,
+    deletion_pending_message, format_usage, inherit_tenant, internal_decode_error, or_decode_field_error,
+    project_key, read_both, ready_status, removes_finalizer, resource_list_json, set_tenant, text_or_dash,
 };
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
-use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
+use crate::role_bindings::AccountListing;
 use crate::roles::Roles;
-use crate::roster::Listing;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
@@ -39,18 +39,19 @@ use serde_json::{Value, json};
 use store::Key;
 use store::quota::{Account, HoldChange, HoldState, Scope, Violation};
 
-const CHARGED: &[&str] = &["status", "cachedSpecHard"];
-/// The record of the namespace in the cluster.
-const RECORD: &[&str] = &["status", "clusterNamespace"];
+const CACHED_SPEC_HARD: &[&str] = &["status", "cachedSpecHard"];
+/// The record of which namespace of the cluster belongs to the object.
+const CLUSTER_NAMESPACE: &[&str] = &["status", "clusterNamespace"];
 /// The facts about the cluster, which the server sets, whatever a client sends.
 pub const SERVER_FIELDS: &[FieldPath] =
     &[&["spec", "clusterType"], &["spec", "clusterVersion"], &["spec", "clusterDisplayName"]];
-/// Why the charge of an adopted namespace goes on counting.
-const RELEASED: &str = "the namespace was adopted and stays in its cluster; it counts until it is unused";
-/// The most resources that may be charged: those that are asked for, and as many again whose reduction the cluster has
-/// not confirmed.
+/// The reason of the hold that keeps the charge of a released namespace.
+const RELEASED_REASON: &str =
+    "the namespace was adopted and stays in its cluster; it counts until it is unused";
+/// The most resources that may be charged: those in the spec, and as many again whose reduction the cluster has not
+/// confirmed.
 const CHARGED_MAX: usize = 2 * validation::RESOURCES_MAX;
-/// What a namespace's name is generated from when it can be derived from nothing.
+/// The `generateName` of a namespace whose name cannot be derived from its spec.
 const NAME_PREFIX: &str = "ns";
 
 /// Columns of `kubectl get`.
@@ -84,31 +85,32 @@ pub static REFUSED: RefusedKind = RefusedKind {
 #[derive(Clone, Debug)]
 pub struct NamespaceStrategy {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
     forbidden: Vec<String>,
     finalizers: TenantFinalizers,
 }
 
-/// An object read as its kind.
-struct Typed {
+/// A decoded namespace.
+struct TypedNamespace {
     spec: NamespaceSpec,
     status: NamespaceStatus,
 }
 
-impl Typed {
+impl TypedNamespace {
     fn of(object: &Object) -> Result<Self, Status> {
-        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
-        let status = NamespaceStatus::of(object).map_err(unreadable)?;
+        let spec = NamespaceSpec::of(object).map_err(internal_decode_error)?;
+        let status = NamespaceStatus::of(object).map_err(internal_decode_error)?;
         Ok(Self { spec, status })
     }
 
-    /// What is charged, in the only cluster where it can be charged.
-    fn mark(&self) -> &ResourceList {
+    /// The charge, in the namespace's cluster.
+    fn charged(&self) -> &ResourceList {
         self.status.charged(&self.spec)
     }
 
-    /// Whether the namespace in the cluster was adopted and stays: the charge is held when the object goes.
+    /// Whether the namespace in the cluster was adopted and stays there. Then a hold keeps the charge when the object
+    /// goes.
     fn is_released(&self) -> bool {
         let record = self.status.cluster_namespace.as_ref();
         record.is_some_and(|record| record.provenance == Provenance::Released)
@@ -116,26 +118,26 @@ impl Typed {
 }
 
 impl NamespaceStrategy {
-    /// `roles` tell whose service accounts tenants list. `forbidden`: names in a member cluster that no namespace may claim;
-    /// a trailing `*` stands for any ending.
+    /// `roles` know which service accounts tenants list. `forbidden`: names in a member cluster that no namespace may
+    /// claim; a trailing `*` matches any ending.
     pub fn new(
         clusters: Clusters,
-        levels: Levels,
+        allocations: Allocations,
         roles: Roles,
         forbidden: Vec<String>,
         finalizers: TenantFinalizers,
     ) -> Self {
-        Self { clusters, levels, roles, forbidden, finalizers }
+        Self { clusters, allocations, roles, forbidden, finalizers }
     }
 
-    /// Whoever claims a namespace makes its service accounts. Where another tenant lists one of them, he would have its
-    /// roles. Operators are told; they may know who relies on it.
-    fn check_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
-        let listing = self.other_listing(spec)?;
+    /// Whoever claims a namespace can create its service accounts. If another tenant lists one of them, he would get
+    /// its roles. Tenants are refused, and operators get a warning.
+    fn check_service_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
+        let listing = self.foreign_listing(spec)?;
         let why =
             "lists of people outside this tenant name service accounts of a namespace of this name there";
         if cx.sees_everything() {
-            let Listing { tenant, object, .. } = listing;
+            let AccountListing { tenant, object, .. } = listing;
             let who = format!("one is that of {object} in tenant {tenant}");
             cx.warnings.push(format!("spec.namespace: {why} ({who}): this tenant gets their roles"));
             return None;
@@ -144,20 +146,21 @@ impl NamespaceStrategy {
         Some(FieldError::invalid(&Path::new("spec").child("namespace"), &json!(spec.namespace), &why))
     }
 
-    /// A list of another tenant that gives roles to service accounts of this namespace. In a member cluster it gives none
-    /// to those of a tenant that may not use the cluster, and has nothing there from before.
-    fn other_listing(&self, spec: &NamespaceSpec) -> Option<Listing> {
+    /// A list of another tenant that grants roles to service accounts of this namespace. In a member cluster a list
+    /// counts only if its tenant may use the cluster, or its object uses it from before.
+    fn foreign_listing(&self, spec: &NamespaceSpec) -> Option<AccountListing> {
         let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
-        let lists = |cluster: &str| self.roles.others_list_accounts_in(tenant_id, cluster, namespace);
-        let gives =
-            |listing: &Listing| listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant);
+        let lists = |cluster: &str| self.roles.foreign_account_listings(tenant_id, cluster, namespace);
+        let gives = |listing: &AccountListing| {
+            listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant)
+        };
         let there = lists(cluster_name).into_iter().find(gives);
         let may_be_host = self.clusters.may_be_host(cluster_name);
         there.or_else(|| may_be_host.then(|| lists("")).into_iter().flatten().next())
     }
 
-    /// Copies what is known of the cluster into the object. The facts about a cluster that is not known any more stay.
-    fn describe(&self, object: &mut Object) {
+    /// Copies the facts about the cluster into the object. Those of an unknown cluster stay as they are.
+    fn set_cluster_facts(&self, object: &mut Object) {
         let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return };
         let texts = [&cluster.cluster_type, &cluster.version, &cluster.display_name];
         for (field, text) in SERVER_FIELDS.iter().zip(texts) {
@@ -165,7 +168,7 @@ impl NamespaceStrategy {
         }
     }
 
-    /// A cluster that is cordoned or going takes nothing more.
+    /// Refuses growth in a cluster that is cordoned or being deleted.
     fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
         let before = old.map(|old| self.account(old)).transpose()?;
         self.clusters.check_growth(ClusterGrowth {
@@ -176,45 +179,49 @@ impl NamespaceStrategy {
         })
     }
 
-    /// A confirmation may lower what is charged; nothing else that a status says changes it.
+    /// Only a confirmation lowers the charge; nothing else in a status changes it.
     fn prepare_status(cx: &WriteContext<'_>, old: &Object, object: &mut Object) -> Result<(), Status> {
-        let before = Typed::of(old)?;
+        let before = TypedNamespace::of(old)?;
         object.remove(certificate::CERTIFICATE);
-        pull_credential::keep_or_take(old, object);
+        pull_credential::keep_unless_removed(old, object);
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
         }
-        // The record says whose the namespace in the cluster is. It is replaced by another one, but never removed.
-        if object.get(RECORD).is_none() {
-            object.copy_from(old, RECORD);
+        // The record identifies the namespace of the cluster by uid. It may be replaced, and is never removed.
+        if object.get(CLUSTER_NAMESPACE).is_none() {
+            object.copy_from(old, CLUSTER_NAMESPACE);
         }
-        let said: Option<ResourceList> = object.decode(CHARGED).map_err(unreadable)?;
+        let proposed: Option<ResourceList> =
+            object.decode(CACHED_SPEC_HARD).map_err(internal_decode_error)?;
         let observed = object.get(&["status", "observedGeneration"]).and_then(Value::as_i64);
-        let said =
-            Confirmation { proposed: said.as_ref(), versioned: cx.versioned, observed_generation: observed };
-        let object_now = Confirmed {
-            mark: before.mark(),
+        let confirmation = Confirmation {
+            proposed: proposed.as_ref(),
+            versioned: cx.versioned,
+            observed_generation: observed,
+        };
+        let current = Confirmed {
+            mark: before.charged(),
             hard: &before.spec.hard,
             generation: old.generation(),
             deleting: old.is_deleting(),
         };
-        let mark = charge::confirm(object_now, said)
+        let mark = charge::confirm(current, confirmation)
             .map_err(|error| Status::conflict(&group_resource(), old.name(), &error.to_string()))?;
-        object.set(CHARGED, amounts_value(&mark));
+        object.set(CACHED_SPEC_HARD, resource_list_json(&mark));
         Ok(())
     }
 
-    /// Our token goes when nothing is charged any more, or when an operator has given the charge up.
+    /// Our finalizer is removed when nothing is charged any more, or when an operator has abandoned the charge.
     fn prepare_finalize(cx: &WriteContext<'_>, old: &Object, object: &Object) -> Result<(), Status> {
-        if !drops_finalizer(old, object, names::NAMESPACE_FINALIZER) {
+        if !removes_finalizer(old, object, names::NAMESPACE_FINALIZER) {
             return Ok(());
         }
         let conflict = |why: &str| Status::conflict(&group_resource(), old.name(), why);
         if !old.is_deleting() {
             return Err(conflict("the finalizer \"namespace\" stays until the namespace is deleted"));
         }
-        let before = Typed::of(old)?;
-        if before.mark().is_empty() || before.is_released() {
+        let before = TypedNamespace::of(old)?;
+        if before.charged().is_empty() || before.is_released() {
             return Ok(());
         }
         match abandon_reason(old) {
@@ -247,7 +254,7 @@ impl Strategy for NamespaceStrategy {
         let scope = Scope::new(account::PROJECT, &*parent.name);
         let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: Some(&scope) };
         let missing = Violation::ScopeMissing { scope: scope.clone() };
-        Some(refusal::status(subject, &[missing], &self.levels))
+        Some(refusal::status(subject, &[missing], &self.allocations))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -257,8 +264,8 @@ impl Strategy for NamespaceStrategy {
         for field in SERVER_FIELDS {
             object.set(field, json!(""));
         }
-        self.describe(object);
-        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
+        self.set_cluster_facts(object);
+        let spec = NamespaceSpec::of(object).map_err(internal_decode_error)?;
         if object.name().is_empty() {
             if let Some(name) = names::derived_name(&spec.cluster_name, &spec.namespace) {
                 object.set(&["metadata", "name"], json!(name));
@@ -268,26 +275,26 @@ impl Strategy for NamespaceStrategy {
             }
         }
         object.set(&["status", "phase"], json!("Pending"));
-        object.set(super::OBSERVED, json!(0));
-        object.set(CHARGED, amounts_value(&spec.hard));
-        cx.warnings.extend(uncounted(&ResourceList::new(), &spec.hard));
+        object.set(super::OBSERVED_GENERATION, json!(0));
+        object.set(CACHED_SPEC_HARD, resource_list_json(&spec.hard));
+        cx.warnings.extend(uncounted_warnings(&ResourceList::new(), &spec.hard));
         if !cx.sees_everything() {
-            self.roles.check_settled()?;
+            self.roles.check_synced()?;
         }
-        self.clusters.check_loaded()
+        self.clusters.check_synced()
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let spec = match NamespaceSpec::of(object) {
             Ok(spec) => spec,
-            Err(error) => return cannot_be_read(object, "spec", &error),
+            Err(error) => return decode_field_error(object, "spec", &error),
         };
         let mut errors = validation::namespace(&spec, &self.forbidden);
         if !spec.cluster_name.is_empty() {
             let path = Path::new("spec").child("clusterName");
             errors.extend(check_cluster(cx, &self.clusters, &path, &spec.cluster_name, &spec.tenant_id));
         }
-        errors.extend(self.check_accounts(cx, &spec));
+        errors.extend(self.check_service_accounts(cx, &spec));
         if !cx.sees_everything() {
             errors.extend(self.finalizers.check_new(object, names::NAMESPACE_FINALIZER));
         }
@@ -302,7 +309,7 @@ impl Strategy for NamespaceStrategy {
     ) -> Result<(), Status> {
         match cx.part {
             Part::STATUS => {
-                self.describe(object);
+                self.set_cluster_facts(object);
                 return Self::prepare_status(cx, old, object);
             }
             Part::FINALIZE => return Self::prepare_finalize(cx, old, object),
@@ -310,12 +317,12 @@ impl Strategy for NamespaceStrategy {
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
-        // An object that is being deleted can be released; its spec is frozen and raises nothing.
+        // The spec of an object that is being deleted is frozen, so it raises nothing.
         if !old.is_deleting() {
-            let hard = NamespaceSpec::of(object).map_err(unreadable)?.hard;
-            let before = Typed::of(old)?;
-            object.set(CHARGED, amounts_value(&charge::raise(before.mark(), &hard)));
-            cx.warnings.extend(uncounted(&before.spec.hard, &hard));
+            let hard = NamespaceSpec::of(object).map_err(internal_decode_error)?.hard;
+            let before = TypedNamespace::of(old)?;
+            object.set(CACHED_SPEC_HARD, resource_list_json(&charge::raise(before.charged(), &hard)));
+            cx.warnings.extend(uncounted_warnings(&before.spec.hard, &hard));
         }
         self.check_growth(Some(old), object)
     }
@@ -328,13 +335,13 @@ impl Strategy for NamespaceStrategy {
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         if old.is_some() {
-            return take_tenant(view, self.parent(object), object);
+            return inherit_tenant(view, self.parent(object), object);
         }
         Some(Box::pin(async move {
-            if let Some(taken) = take_tenant(view, self.parent(object), object) {
+            if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
-            // Only its tenant tells which clusters it may use.
+            // Which clusters it may use depends on its tenant, which is known only now.
             self.check_growth(None, object)
         }))
     }
@@ -342,16 +349,16 @@ impl Strategy for NamespaceStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
-                finalizers::check_release(old, object, names::NAMESPACE_FINALIZER)
+                finalizers::check_removal(old, object, names::NAMESPACE_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match (NamespaceStatus::of(old), NamespaceStatus::of(object)) {
                 (Ok(before), Ok(status)) => validation::namespace_status(object, &before, &status),
                 (_, Err(error)) => {
                     let names = validation::unreadable_namespace_status(object);
-                    or_cannot_be_read(names, object, "status", &error)
+                    or_decode_field_error(names, object, "status", &error)
                 }
-                (Err(error), _) => cannot_be_read(old, "status", &error),
+                (Err(error), _) => decode_field_error(old, "status", &error),
             },
             Part::Main | Part::Sub(_) => {
                 let (before, spec) = match read_both(old, object, "spec", NamespaceSpec::of) {
@@ -372,33 +379,33 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {
-        waiting(object, "namespace")
+        deletion_pending_message(object, "namespace")
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
         if cx.part != Part::Main {
             return Ok(());
         }
-        let (before, after) = (Typed::of(old)?, Typed::of(new)?);
-        check_charged(&before, &after, new.name())?;
-        check_use(&before, &after, new.name())
+        let (before, after) = (TypedNamespace::of(old)?, TypedNamespace::of(new)?);
+        check_charged_resources(&before, &after, new.name())?;
+        check_not_below_used(&before, &after, new.name())
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedNamespace>(object).map_err(unreadable)
+        account::of::<ChargedNamespace>(object).map_err(internal_decode_error)
     }
 
     fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<HoldChange> {
-        let typed = Typed::of(old).ok().filter(|typed| !typed.mark().is_empty())?;
+        let typed = TypedNamespace::of(old).ok().filter(|typed| !typed.charged().is_empty())?;
         if typed.is_released() {
-            return Some(HoldChange { state: HoldState::Released, reason: RELEASED.to_owned() });
+            return Some(HoldChange { state: HoldState::Released, reason: RELEASED_REASON.to_owned() });
         }
         let reason = abandon_reason(old).filter(|_| cx.sees_everything())?.to_owned();
         Some(HoldChange { state: HoldState::Abandoned, reason })
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -406,7 +413,7 @@ impl Strategy for NamespaceStrategy {
         let kind = if moves { &transfer::REFUSED } else { &REFUSED };
         let project = Scope::new(account::PROJECT, object.namespace());
         let holds = (!cx.sees_everything()).then_some(&project);
-        refusal::status(RefusedObject { name: object.name(), kind, holds }, violations, &self.levels)
+        refusal::status(RefusedObject { name: object.name(), kind, holds }, violations, &self.allocations)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
@@ -414,12 +421,12 @@ impl Strategy for NamespaceStrategy {
             return vec![json!("-"); COLUMNS.len()];
         };
         vec![
-            dash(&spec.cluster_name),
-            dash(&spec.namespace),
-            dash(status.phase.as_str()),
-            dash(ready(&status.conditions)),
-            json!(shares(&status.used, &spec.hard)),
-            dash(
+            text_or_dash(&spec.cluster_name),
+            text_or_dash(&spec.namespace),
+            text_or_dash(status.phase.as_str()),
+            text_or_dash(ready_status(&status.conditions)),
+            json!(format_usage(&status.used, &spec.hard)),
+            text_or_dash(
                 &status
                     .charged(&spec)
                     .iter()
@@ -427,9 +434,9 @@ impl Strategy for NamespaceStrategy {
                     .collect::<Vec<_>>()
                     .join(", "),
             ),
-            dash(&spec.tenant_id),
-            dash(&status.reason),
-            dash(&status.message),
+            text_or_dash(&spec.tenant_id),
+            text_or_dash(&status.reason),
+            text_or_dash(&status.message),
         ]
     }
 
@@ -442,8 +449,11 @@ impl Strategy for NamespaceStrategy {
     }
 }
 
-/// Grants that are new and limit nothing in the cluster.
-fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Iterator<Item = String> + 'a {
+/// Warnings about new grants of resources that no cluster counts.
+fn uncounted_warnings<'a>(
+    before: &'a ResourceList,
+    hard: &'a ResourceList,
+) -> impl Iterator<Item = String> + 'a {
     let granted = hard.iter().filter(move |(resource, amount)| before.get(*resource) != Some(*amount));
     granted.filter(|(resource, _)| resources::is_never_counted(resource)).map(|(resource, _)| {
         let device = resource.strip_prefix("limits.").unwrap_or(resource);
@@ -451,11 +461,15 @@ fn uncounted<'a>(before: &'a ResourceList, hard: &'a ResourceList) -> impl Itera
     })
 }
 
-/// Each resource that is charged is a row in every batch that the namespace is part of, and a resource that is not asked
-/// for any more is charged until the cluster has confirmed it: without a bound, new names with each write would add up.
-fn check_charged(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
-    let charged = after.mark().len();
-    if charged <= CHARGED_MAX || charged <= before.mark().len() {
+/// Bounds the number of charged resources. Each is a row in every batch with the namespace. A resource that left the
+/// spec stays charged until the cluster has confirmed it, so new names with each write would add up.
+fn check_charged_resources(
+    before: &TypedNamespace,
+    after: &TypedNamespace,
+    name: &str,
+) -> Result<(), Status> {
+    let charged = after.charged().len();
+    if charged <= CHARGED_MAX || charged <= before.charged().len() {
         return Ok(());
     }
     let why = format!(
@@ -465,8 +479,8 @@ fn check_charged(before: &Typed, after: &Typed, name: &str) -> Result<(), Status
     Err(Status::forbidden(&group_resource(), name, &why))
 }
 
-/// An amount can be lowered only to what was last seen in use.
-fn check_use(before: &Typed, after: &Typed, name: &str) -> Result<(), Status> {
+/// Refuses to lower an amount below what was last seen in use.
+fn check_not_below_used(before: &TypedNamespace, after: &TypedNamespace, name: &str) -> Result<(), Status> {
     let short: Vec<_> = after
         .spec
         .hard

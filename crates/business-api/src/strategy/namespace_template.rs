@@ -1,7 +1,8 @@
 use super::{
-    add_finalizer, by_operators, cannot_be_read, drops_finalizer, only_lets_go, ready, unreadable, waiting,
+    add_finalizer, check_operator, decode_field_error, deletion_pending_message, internal_decode_error,
+    keeps_spec_while_deleting, ready_status, removes_finalizer,
 };
-use crate::numbers;
+use crate::kind_ids;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Part, View};
@@ -37,18 +38,18 @@ pub const COLUMNS: &[Column] = &[
 const DEFAULT: &[&str] = &["spec", "default"];
 const TEMPLATE: &[&str] = &["spec", "template"];
 
-/// Templates: written by operators, read by everybody; one alone is the default.
+/// Templates: operators write them, everybody reads them, and at most one is the default.
 #[derive(Clone, Copy, Debug)]
 pub struct NamespaceTemplateStrategy;
 
-/// The template that an object names and did not name before.
+/// The template that a write newly names.
 pub fn newly_named_template(old: Option<&Object>, object: &Object) -> Option<String> {
     let name = object.text(TEMPLATE);
     let is_new = !name.is_empty() && old.is_none_or(|old| old.text(TEMPLATE) != name);
     is_new.then(|| name.to_owned())
 }
 
-/// The template that is named has to exist and to stay.
+/// Checks that a newly named template exists and is not being deleted.
 pub async fn check_template(
     view: View<'_>,
     gvk: &GroupVersionKind,
@@ -57,7 +58,7 @@ pub async fn check_template(
 ) -> Result<(), Status> {
     let Some(name) = named else { return Ok(()) };
     let at = Path::new("spec").child("template");
-    let key = Key::new(numbers::NAMESPACE_TEMPLATE, "", &name);
+    let key = Key::new(kind_ids::NAMESPACE_TEMPLATE, "", &name);
     let error = match view.latest().object(&key).await? {
         None => FieldError::not_found(&at, &json!(name)),
         Some(template) if template.is_deleting() => {
@@ -72,10 +73,10 @@ fn is_default(object: &Object) -> bool {
     object.get(DEFAULT).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// Only one template is the default. One that is being deleted makes room for the next.
+/// Refuses a second default. A template that is being deleted does not count.
 async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
-    for entry in view.latest().list(numbers::NAMESPACE_TEMPLATE, None).await? {
-        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(unreadable)?;
+    for entry in view.latest().list(kind_ids::NAMESPACE_TEMPLATE, None).await? {
+        let other = Object::from_stored(&entry.body, entry.revision.0).map_err(internal_decode_error)?;
         if is_default(&other) && !other.is_deleting() && other.name() != object.name() {
             let why = format!("{} is the default", other.name());
             let error = FieldError::invalid(&Path::new("spec").child("default"), &json!(true), &why);
@@ -85,8 +86,8 @@ async fn check_default(view: View<'_>, object: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// What a change is about to do. The number of namespaces is the one counted last.
-fn warning(old: &Object, object: &Object) -> Option<String> {
+/// The warning about the effects of a change. The number of namespaces is the one counted last.
+fn change_warning(old: &Object, object: &Object) -> Option<String> {
     let (before, after) = (NamespaceTemplateSpec::of(old).ok()?, NamespaceTemplateSpec::of(object).ok()?);
     let NamespaceTemplateStatus { namespaces, clusters, .. } = NamespaceTemplateStatus::of(old).ok()?;
     let mut warnings = Vec::new();
@@ -114,12 +115,12 @@ fn warning(old: &Object, object: &Object) -> Option<String> {
 impl Strategy for NamespaceTemplateStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
-        object.set(super::OBSERVED, json!(0));
+        object.set(super::OBSERVED_GENERATION, json!(0));
         add_finalizer(object, names::NAMESPACE_TEMPLATE_FINALIZER);
-        by_operators(cx, object, &group_resource())
+        check_operator(cx, object, &group_resource())
     }
 
-    /// Two that are written in the same moment may both be the default: then the first by name is.
+    /// Two concurrent writes may both make a default: then the first by name counts.
     fn admit<'a>(
         &'a self,
         cx: &'a mut WriteContext<'_>,
@@ -132,7 +133,7 @@ impl Strategy for NamespaceTemplateStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        let unread = |error| cannot_be_read(object, "spec", &error);
+        let unread = |error| decode_field_error(object, "spec", &error);
         NamespaceTemplateSpec::of(object).map_or_else(unread, |spec| namespace_template(&spec))
     }
 
@@ -142,17 +143,17 @@ impl Strategy for NamespaceTemplateStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        by_operators(cx, object, &group_resource())?;
+        check_operator(cx, object, &group_resource())?;
         match cx.part {
             Part::FINALIZE
-                if drops_finalizer(old, object, names::NAMESPACE_TEMPLATE_FINALIZER)
+                if removes_finalizer(old, object, names::NAMESPACE_TEMPLATE_FINALIZER)
                     && !old.is_deleting() =>
             {
                 let why = "the finalizer \"namespacetemplate\" stays until the template is deleted";
                 Err(Status::conflict(&group_resource(), old.name(), why))
             }
             Part::Main => {
-                cx.warnings.extend(warning(old, object));
+                cx.warnings.extend(change_warning(old, object));
                 Ok(())
             }
             Part::FINALIZE | Part::STATUS | Part::Sub(_) => Ok(()),
@@ -162,7 +163,7 @@ impl Strategy for NamespaceTemplateStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::STATUS => NamespaceTemplateStatus::of(object).map_or_else(
-                |error| cannot_be_read(object, "status", &error),
+                |error| decode_field_error(object, "status", &error),
                 |status| namespace_template_status(&status),
             ),
             Part::FINALIZE => FieldErrors::new(),
@@ -171,18 +172,18 @@ impl Strategy for NamespaceTemplateStrategy {
                     |_unread| namespace_template(&spec),
                     |before| namespace_template_changed(&before, &spec),
                 ),
-                Err(_stored) if only_lets_go(old, object) => FieldErrors::new(),
-                Err(error) => cannot_be_read(object, "spec", &error),
+                Err(_stored) if keeps_spec_while_deleting(old, object) => FieldErrors::new(),
+                Err(error) => decode_field_error(object, "spec", &error),
             },
         }
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {
-        waiting(object, "namespacetemplate")
+        deletion_pending_message(object, "namespacetemplate")
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfAll>(object).map_err(unreadable)
+        account::of::<FreeOfAll>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -190,7 +191,7 @@ impl Strategy for NamespaceTemplateStrategy {
         Status::internal("the write was refused by quota")
     }
 
-    /// Its name is the value of a label.
+    /// Its name is used as the value of a label.
     fn name_rule(&self) -> NameRule {
         NameRule::Label
     }
@@ -205,8 +206,8 @@ impl Strategy for NamespaceTemplateStrategy {
             json!(status.namespaces),
             json!(status.updated),
             json!(status.failed),
-            super::dash(ready(&status.conditions)),
-            super::dash(&spec.display_name),
+            super::text_or_dash(ready_status(&status.conditions)),
+            super::text_or_dash(&spec.display_name),
             json!(spec.rollout.batch),
             json!(spec.rollout.paused),
         ]

@@ -1,6 +1,6 @@
-use super::{TENANT, check_role, dash, project_key, set_tenant, unreadable};
-use crate::levels::Levels;
-use crate::numbers::NAMESPACE;
+use super::{TENANT, check_role, internal_decode_error, project_key, set_tenant, text_or_dash};
+use crate::allocations::Allocations;
+use crate::kind_ids::NAMESPACE;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::View;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use store::Key;
 use store::quota::{Account, Scope, Violation};
 
-/// What an emigration's name is generated from when it names no namespace.
+/// The `generateName` of an emigration that names no namespace.
 const NAME_PREFIX: &str = "nse-";
 
 /// Columns of `kubectl get`.
@@ -33,33 +33,33 @@ pub const COLUMNS: &[Column] = &[
     Column::string("Message", "Details of the phase.", 1),
 ];
 
-/// Emigrations. Whether the namespace can go is decided when the controller moves it; here only the present state is
-/// checked.
+/// Emigrations. Here only the present state is checked. Whether the namespace can move is decided when the controller
+/// moves it.
 #[derive(Clone, Debug)]
 pub struct NsEmigrationStrategy {
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
 }
 
 impl NsEmigrationStrategy {
-    /// `levels` tell what the destination has left, `roles` who may make namespaces there.
-    pub fn new(levels: Levels, roles: Roles) -> Self {
-        Self { levels, roles }
+    /// `allocations` know what quota the destination has left, `roles` who may create namespaces there.
+    pub fn new(allocations: Allocations, roles: Roles) -> Self {
+        Self { allocations, roles }
     }
 
-    /// Looks at the namespace and at both projects, as the caller sees them.
-    async fn look(&self, view: View<'_>, object: &mut Object) -> Result<(), Status> {
+    /// Checks the namespace and both projects, as the caller sees them.
+    async fn check_emigration(&self, view: View<'_>, object: &mut Object) -> Result<(), Status> {
         if let Some(source) = self.parent(object)
             && view.object(&source).await?.is_none()
         {
             return Err(Status::not_found(&project::group_resource(), &source.name));
         }
-        let spec = NsEmigrationSpec::of(object).map_err(unreadable)?;
+        let spec = NsEmigrationSpec::of(object).map_err(internal_decode_error)?;
         let mut errors = FieldErrors::new();
-        let leaving = leaving(view, object, &spec, &mut errors).await?;
+        let leaving = emigrating_namespace(view, object, &spec, &mut errors).await?;
         let destination = destination(view, object, &spec, &mut errors).await?;
         if let (Some(leaving), Some(destination)) = (&leaving, &destination) {
-            errors.extend(self.fits(leaving, destination, &spec)?);
+            errors.extend(self.capacity_errors(leaving, destination, &spec)?);
         }
         if !errors.is_empty() {
             return Err(Status::invalid(&gvk(), object.name(), &errors));
@@ -73,14 +73,21 @@ impl NsEmigrationStrategy {
         Ok(())
     }
 
-    /// Why the destination cannot take the namespace with what it is charged.
-    fn fits(&self, leaving: &Object, to: &Object, spec: &NsEmigrationSpec) -> Result<FieldErrors, Status> {
-        let (wanted, status) = (
-            NamespaceSpec::of(leaving).map_err(unreadable)?,
-            NamespaceStatus::of(leaving).map_err(unreadable)?,
+    /// Why the destination cannot take the namespace with its charge.
+    fn capacity_errors(
+        &self,
+        leaving: &Object,
+        to: &Object,
+        spec: &NsEmigrationSpec,
+    ) -> Result<FieldErrors, Status> {
+        let (namespace_spec, status) = (
+            NamespaceSpec::of(leaving).map_err(internal_decode_error)?,
+            NamespaceStatus::of(leaving).map_err(internal_decode_error)?,
         );
-        let (limits, state) =
-            (ProjectSpec::of(to).map_err(unreadable)?, ProjectStatus::of(to).map_err(unreadable)?);
+        let (limits, state) = (
+            ProjectSpec::of(to).map_err(internal_decode_error)?,
+            ProjectStatus::of(to).map_err(internal_decode_error)?,
+        );
         let path = Path::new("spec").child("destination");
         let refuse = |why: &str| vec![FieldError::invalid(&path, &json!(spec.destination), why)];
         if to.is_deleting() {
@@ -89,10 +96,10 @@ impl NsEmigrationStrategy {
         if state.locked == Some(true) {
             return Ok(refuse("project has been locked"));
         }
-        if limits.tenant_id != wanted.tenant_id {
+        if limits.tenant_id != namespace_spec.tenant_id {
             return Ok(refuse("project is of another tenant"));
         }
-        let cluster = &wanted.cluster_name;
+        let cluster = &namespace_spec.cluster_name;
         let Some(limits) = limits.clusters.get(cluster) else {
             return Ok(refuse(&format!("parent project forbids its namespaces to use cluster {cluster}")));
         };
@@ -100,15 +107,15 @@ impl NsEmigrationStrategy {
         let at = |key: &str| {
             Path::new(format!("namespace({})", leaving.name())).child("spec").child("hard").key(key)
         };
-        let charged = status.charged(&wanted);
+        let charged = status.charged(&namespace_spec);
         let mut errors = FieldErrors::new();
         for key in limits.hard.keys() {
-            if !wanted.hard.contains_key(key) {
+            if !namespace_spec.hard.contains_key(key) {
                 let why =
                     format!("must set quota '{key}', for the parent project has set this kind of quota");
                 errors.push(FieldError::invalid(&at(key), &json!(0), &why));
             }
-            let left = self.levels.remaining(&scope, cluster, key);
+            let left = self.allocations.remaining(&scope, cluster, key);
             if let (Some(amount), Some(left)) = (charged.get(key), left)
                 && *amount > left
             {
@@ -120,8 +127,8 @@ impl NsEmigrationStrategy {
     }
 }
 
-/// The namespace, if it can go.
-async fn leaving(
+/// The namespace that is to move. `errors` gets what speaks against it.
+async fn emigrating_namespace(
     view: View<'_>,
     object: &Object,
     spec: &NsEmigrationSpec,
@@ -139,7 +146,7 @@ async fn leaving(
         refuse(&format!("failed to get this business namespace, {}", missing.message));
         return Ok(None);
     };
-    let status = NamespaceStatus::of(&found).map_err(unreadable)?;
+    let status = NamespaceStatus::of(&found).map_err(internal_decode_error)?;
     if status.phase != NamespacePhase::Available {
         refuse(&format!("in phase {}, can NOT emigrate", status.phase.as_str()));
     }
@@ -150,7 +157,7 @@ async fn leaving(
     Ok(Some(found))
 }
 
-/// The project that shall take it, if there is one and it has no object of that name.
+/// The destination project. `errors` gets what speaks against it.
 async fn destination(
     view: View<'_>,
     object: &Object,
@@ -184,7 +191,7 @@ impl Strategy for NsEmigrationStrategy {
         project_key(object.namespace())
     }
 
-    /// One namespace goes to one place at a time: the emigration has its name.
+    /// The emigration gets the name of its namespace, so that a namespace has at most one emigration.
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         set_tenant(cx, None, object);
         let destination = object.text(&["spec", "destination"]);
@@ -204,7 +211,7 @@ impl Strategy for NsEmigrationStrategy {
         Ok(())
     }
 
-    /// What is asked for cannot change any more.
+    /// The spec of an emigration is immutable.
     fn prepare_update(
         &self,
         _cx: &mut WriteContext<'_>,
@@ -226,7 +233,7 @@ impl Strategy for NsEmigrationStrategy {
         if old.is_some() {
             return None;
         }
-        Some(Box::pin(self.look(view.latest(), object)))
+        Some(Box::pin(self.check_emigration(view.latest(), object)))
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, _object: &Object) -> FieldErrors {
@@ -238,7 +245,7 @@ impl Strategy for NsEmigrationStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(unreadable)
+        account::of::<FreeOfTenant>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -258,7 +265,7 @@ impl Strategy for NsEmigrationStrategy {
             &["status", "reason"],
             &["status", "message"],
         ];
-        paths.iter().map(|path| dash(object.text(path))).collect()
+        paths.iter().map(|path| text_or_dash(object.text(path))).collect()
     }
 
     fn name_rule(&self) -> NameRule {

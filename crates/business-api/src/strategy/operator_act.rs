@@ -1,4 +1,4 @@
-use super::unreadable;
+use super::internal_decode_error;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
 use apiserver::{Subresource, Verb, View};
@@ -13,22 +13,22 @@ use serde_json::json;
 
 const LOCKED: &[&str] = &["status", "locked"];
 
-/// An act of operators on objects, by a subresource of its name. Each has a right of its own.
+/// An act of operators on an object: a subresource with a right of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// A project takes nothing new, and does not grow; nothing is pushed to what is kept in the registry.
+    /// A project takes nothing new and does not grow; an object of the registry takes no pushes.
     Lock,
-    /// It does again.
+    /// Ends a lock.
     Unlock,
-    /// A namespace that is being deleted may go although nobody has confirmed that it is gone in its cluster. What it was
-    /// charged stays held.
+    /// A namespace that is being deleted may go although nobody has confirmed that its cluster has deleted it. A hold
+    /// keeps its charge.
     Abandon,
 }
 
 impl Act {
-    /// The subresource.
+    /// The subresource that does it.
     pub fn subresource(self) -> Subresource {
-        Subresource::handled(self.name(), &[Verb::Create], Handler::new(self))
+        Subresource::handled(self.name(), &[Verb::Create], OperatorActHandler::new(self))
     }
 
     fn name(self) -> &'static str {
@@ -47,8 +47,8 @@ impl Act {
         ["metadata", "annotations", key]
     }
 
-    /// The object after it.
-    fn done(self, live: &Object, reason: &str) -> Result<Object, Status> {
+    /// The object after the act.
+    fn apply(self, live: &Object, reason: &str) -> Result<Object, Status> {
         let mut object = live.clone();
         match self {
             Self::Lock => {
@@ -70,36 +70,36 @@ impl Act {
     }
 }
 
-/// Does one.
+/// Handles the subresource of an act.
 #[derive(Debug)]
-struct Handler {
+struct OperatorActHandler {
     act: Act,
     shape: Shape,
 }
 
-impl Handler {
+impl OperatorActHandler {
     fn new(act: Act) -> Self {
         Self { act, shape: Shape { kind: gvk(), schema: schema() } }
     }
 
-    fn asked(action: Action<'_>) -> Result<OperatorAct, Status> {
-        let asked = action.body.map(OperatorAct::of).transpose().map_err(unreadable)?;
-        Ok(asked.unwrap_or_default())
+    fn request_of(action: Action<'_>) -> Result<OperatorAct, Status> {
+        let request = action.body.map(OperatorAct::of).transpose().map_err(internal_decode_error)?;
+        Ok(request.unwrap_or_default())
     }
 
-    fn handled(&self, action: Action<'_>) -> Result<Handled, Status> {
-        let asked = Self::asked(action)?;
-        let errors = asked.validate();
+    fn execute(&self, action: Action<'_>) -> Result<Handled, Status> {
+        let request = Self::request_of(action)?;
+        let errors = request.validate();
         if !errors.is_empty() {
             return Err(Status::invalid(&gvk(), action.object.name(), &errors));
         }
         let mut answer = Object::default();
-        answer.set(&["reason"], json!(asked.reason));
-        Ok(Handled { object: Some(self.act.done(action.object, &asked.reason)?), answer })
+        answer.set(&["reason"], json!(request.reason));
+        Ok(Handled { object: Some(self.act.apply(action.object, &request.reason)?), answer })
     }
 }
 
-impl SubresourceHandler for Handler {
+impl SubresourceHandler for OperatorActHandler {
     fn body(&self) -> Option<&Shape> {
         Some(&self.shape)
     }
@@ -114,11 +114,11 @@ impl SubresourceHandler for Handler {
         _view: View<'a>,
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<Handled, Status>> {
-        Box::pin(std::future::ready(self.handled(action)))
+        Box::pin(std::future::ready(self.execute(action)))
     }
 
     fn note(&self, action: Action<'_>) -> String {
-        let reason = Self::asked(action).unwrap_or_default().reason;
+        let reason = Self::request_of(action).unwrap_or_default().reason;
         format!("{}: {reason}", self.act.name())
     }
 }

@@ -1,4 +1,7 @@
-use super::{TENANT, cannot_be_read, dash, listed, read_both, rules, set_tenant, unreadable};
+use super::{
+    TENANT, decode_field_error, internal_decode_error, is_tenant_administrator, people_limit, read_both,
+    set_tenant, text_or_dash,
+};
 use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -21,20 +24,20 @@ pub const COLUMNS: &[Column] = &[
     Column::string("Administrators", "Users who rule the tenant.", 0),
 ];
 
-/// Platforms: made by operators, one a tenant; the tenant's administrators say who they are.
+/// Platforms: operators create them, one per tenant; the tenant's administrators change the list of administrators.
 #[derive(Clone, Debug)]
 pub struct PlatformStrategy {
     roles: Roles,
 }
 
 impl PlatformStrategy {
-    /// `roles` tell how many people tenants list.
+    /// `roles` know how many people tenants list.
     pub fn new(roles: Roles) -> Self {
         Self { roles }
     }
 
     fn check_people(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
-        listed::check(&self.roles, &group_resource(), object.text(TENANT), old, object).map(drop)
+        people_limit::check(&self.roles, &group_resource(), object.text(TENANT), old, object).map(drop)
     }
 }
 
@@ -51,7 +54,7 @@ impl Strategy for PlatformStrategy {
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
-        let unread = |error| cannot_be_read(object, "spec", &error);
+        let unread = |error| decode_field_error(object, "spec", &error);
         PlatformSpec::of(object).map_or_else(unread, |spec| platform(&spec))
     }
 
@@ -62,7 +65,7 @@ impl Strategy for PlatformStrategy {
         object: &mut Object,
     ) -> Result<(), Status> {
         set_tenant(cx, Some(old), object);
-        if !rules(cx, old.text(TENANT)) {
+        if !is_tenant_administrator(cx, old.text(TENANT)) {
             let why = "platforms are changed by administrators of their tenant only";
             return Err(Status::forbidden(&group_resource(), old.name(), why));
         }
@@ -78,10 +81,10 @@ impl Strategy for PlatformStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedPlatform>(object).map_err(unreadable)
+        account::of::<ChargedPlatform>(object).map_err(internal_decode_error)
     }
 
-    /// An object that costs nothing can only be refused its place.
+    /// A platform costs nothing, so the ledger can only refuse its claim: the tenant has another one.
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, _violations: &[Violation]) -> Status {
         let tenant = json!(object.text(&["spec", "tenantID"]));
         let errors = vec![FieldError::duplicate(&Path::new("spec").child("tenantID"), &tenant)];
@@ -94,6 +97,6 @@ impl Strategy for PlatformStrategy {
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
         let administrators: Vec<&str> = object.strings(ADMINISTRATORS).collect();
-        vec![dash(object.text(&["spec", "tenantID"])), dash(&administrators.join(","))]
+        vec![text_or_dash(object.text(&["spec", "tenantID"])), text_or_dash(&administrators.join(","))]
     }
 }

@@ -1,15 +1,16 @@
-use super::listed::{self, Coming};
-use super::listed_accounts;
 use super::namespace_template::{check_template, newly_named_template};
-use super::tenant_terms;
+use super::people_limit::{self, PeopleReservations};
+use super::service_accounts;
+use super::tenant_policy;
 use super::{
-    TENANT, add_finalizer, begin_deletion, cannot_be_read, check_annotations, check_cluster, check_role,
-    dash, drops_finalizer, or_cannot_be_read, project_key, read_both, ready, ruled_tenants, rules,
-    set_tenant, shares_by_cluster, take_tenant, unreadable, waiting,
+    TENANT, add_finalizer, administered_tenants, begin_deletion, check_annotations, check_cluster,
+    check_role, decode_field_error, deletion_pending_message, format_usage_by_cluster, inherit_tenant,
+    internal_decode_error, is_tenant_administrator, or_decode_field_error, project_key, read_both,
+    ready_status, removes_finalizer, set_tenant, text_or_dash,
 };
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
 use crate::finalizers::{self, TenantFinalizers};
-use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::rights::{GRANT, Role};
 use crate::roles::Roles;
@@ -62,29 +63,34 @@ pub static REFUSED: RefusedKind = RefusedKind {
     amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
 };
 
-/// Projects: validated against the member clusters, charged to their parent by their hard limits.
+/// Projects: validated against the member clusters; their hard limits are charged to their parent.
 #[derive(Clone, Debug)]
 pub struct ProjectStrategy {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
     finalizers: TenantFinalizers,
-    coming: Coming,
+    reservations: PeopleReservations,
 }
 
 impl ProjectStrategy {
-    /// A strategy over the known clusters; `roles` tell administrators from members.
-    pub fn new(clusters: Clusters, levels: Levels, roles: Roles, finalizers: TenantFinalizers) -> Self {
-        Self { clusters, levels, roles, finalizers, coming: Coming::default() }
+    /// `roles` tell administrators from members.
+    pub fn new(
+        clusters: Clusters,
+        allocations: Allocations,
+        roles: Roles,
+        finalizers: TenantFinalizers,
+    ) -> Self {
+        Self { clusters, allocations, roles, finalizers, reservations: PeopleReservations::default() }
     }
 
-    /// Limits how many people the tenant lists.
+    /// Enforces the limit on the people that the tenant lists.
     fn check_people(&self, old: Option<&Object>, object: &Object, dry_run: bool) -> Result<(), Status> {
         let tenant = object.text(TENANT);
-        match listed::check(&self.roles, &group_resource(), tenant, old, object)? {
-            // A write that is about to be refused reserves no room.
-            Some(growth) if !dry_run && spec_errors(old, object)?.is_empty() => {
-                self.coming.enter(&self.roles, tenant, object, &growth)
+        match people_limit::check(&self.roles, &group_resource(), tenant, old, object)? {
+            // A write that will be refused reserves nothing.
+            Some(increase) if !dry_run && spec_errors(old, object)?.is_empty() => {
+                self.reservations.reserve(&self.roles, tenant, object, &increase)
             }
             _ => Ok(()),
         }
@@ -98,15 +104,15 @@ impl ProjectStrategy {
         spec: &ProjectSpec,
     ) -> FieldErrors {
         let path = Path::new("spec").child("clusters");
-        newly_named(old, spec)
+        newly_named_clusters(old, spec)
             .filter_map(|cluster| {
                 check_cluster(cx, &self.clusters, &path.key(cluster), cluster, &spec.tenant_id)
             })
             .collect()
     }
 
-    /// Refuses service accounts of clusters that are named for the first time and that the tenant may not use: they are
-    /// bound nowhere, and nobody who may use the cluster is to ask whose they are.
+    /// Refuses service accounts of newly named clusters that the tenant may not use. They would be bound nowhere, and
+    /// would block tenants who may use the cluster.
     fn check_account_clusters(
         &self,
         cx: &WriteContext<'_>,
@@ -125,7 +131,7 @@ impl ProjectStrategy {
         if new.is_empty() {
             return Ok(());
         }
-        self.clusters.check_loaded()?;
+        self.clusters.check_synced()?;
         let path = Path::new("spec").child("access");
         let errors: FieldErrors = new
             .into_iter()
@@ -137,14 +143,14 @@ impl ProjectStrategy {
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
-    /// Refuses clusters that nobody has named in this write, and says where they come from.
+    /// Refuses clusters that come from the tenant's defaults and that the tenant may not use.
     fn check_defaults(&self, object: &Object) -> Result<(), Status> {
-        self.clusters.check_loaded()?;
+        self.clusters.check_synced()?;
         let spec = spec_of(object)?;
         let path = Path::new("spec").child("clusters");
         let why = "it comes from spec.defaults of the tenant, which cannot use it: name clusters yourself, or have an operator \
                    take it out there";
-        let errors: FieldErrors = newly_named(None, &spec)
+        let errors: FieldErrors = newly_named_clusters(None, &spec)
             .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
             .map(|cluster| FieldError::invalid(&path.key(cluster), &json!(cluster), why))
             .collect();
@@ -166,11 +172,11 @@ impl ProjectStrategy {
         Ok(())
     }
 
-    /// A cluster that is cordoned or going takes nothing more.
+    /// Refuses growth in a cluster that is cordoned or being deleted.
     fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
         let named_before = old.map(spec_of).transpose()?;
-        if newly_named(named_before.as_ref(), &spec_of(object)?).next().is_some() {
-            self.clusters.check_loaded()?;
+        if newly_named_clusters(named_before.as_ref(), &spec_of(object)?).next().is_some() {
+            self.clusters.check_synced()?;
         }
         let before = old.map(|old| self.account(old)).transpose()?;
         self.clusters.check_growth(ClusterGrowth {
@@ -181,31 +187,31 @@ impl ProjectStrategy {
         })
     }
 
-    /// The budget of a project is for whoever has the role admin above it.
+    /// Only who has the role admin in the parent may change a project's budget.
     fn check_parent(&self, cx: &WriteContext<'_>, object: &Object, parent: &str) -> Result<(), Status> {
         let refused = |why: &str| Status::forbidden(&group_resource(), object.name(), why);
         if !parent.is_empty() {
             return check_role(cx, &self.roles, Role::Admin, parent, refused);
         }
-        if cx.sees_everything() || rules(cx, object.text(TENANT)) {
+        if cx.sees_everything() || is_tenant_administrator(cx, object.text(TENANT)) {
             return Ok(());
         }
         Err(refused("projects without a parent are for administrators of the tenant"))
     }
 
-    /// A caller who rules several tenants has to name the tenant of a new root project.
-    fn choose_tenant(cx: &WriteContext<'_>, object: &mut Object, asked: &str) -> Result<(), Status> {
+    /// Sets the tenant of a new root project. A caller who administers several tenants has to name one.
+    fn choose_tenant(cx: &WriteContext<'_>, object: &mut Object, requested: &str) -> Result<(), Status> {
         if cx.sees_everything() || cx.tenant().is_some() {
             return Ok(());
         }
-        let ruled: Vec<&str> = ruled_tenants(cx).collect();
+        let ruled: Vec<&str> = administered_tenants(cx).collect();
         let chosen = match ruled.as_slice() {
             [] => return Ok(()),
-            [one] if asked.is_empty() => *one,
+            [one] if requested.is_empty() => *one,
             several => {
-                let Some(tenant) = several.iter().find(|tenant| **tenant == asked) else {
+                let Some(tenant) = several.iter().find(|tenant| **tenant == requested) else {
                     let path = Path::new("spec").child("tenantID");
-                    let error = FieldError::not_supported(&path, &json!(asked), several);
+                    let error = FieldError::not_supported(&path, &json!(requested), several);
                     return Err(Status::invalid(&gvk(), object.name(), &vec![error]));
                 };
                 *tenant
@@ -217,7 +223,7 @@ impl ProjectStrategy {
 }
 
 fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
-    ProjectSpec::of(object).map_err(unreadable)
+    ProjectSpec::of(object).map_err(internal_decode_error)
 }
 
 fn spec_errors(old: Option<&Object>, object: &Object) -> Result<FieldErrors, Status> {
@@ -228,14 +234,17 @@ fn spec_errors(old: Option<&Object>, object: &Object) -> Result<FieldErrors, Sta
     })
 }
 
-fn newly_named<'a>(old: Option<&'a ProjectSpec>, spec: &'a ProjectSpec) -> impl Iterator<Item = &'a String> {
+fn newly_named_clusters<'a>(
+    old: Option<&'a ProjectSpec>,
+    spec: &'a ProjectSpec,
+) -> impl Iterator<Item = &'a String> {
     let named = clusters(spec).map(|(name, _)| name);
     named.filter(move |cluster| old.is_none_or(|old| !old.clusters.contains_key(*cluster)))
 }
 
-/// Whether some amount of the new limits is out of reach under the old ones. An absent key is unlimited, and so is the
-/// registry where it is not named; a cluster that is not named cannot be used.
-fn is_higher(old: &ProjectSpec, new: &ProjectSpec) -> bool {
+/// Whether the new limits allow more than the old ones. An absent key is unlimited, and so is an absent registry; an
+/// absent cluster cannot be used.
+fn raises_limits(old: &ProjectSpec, new: &ProjectSpec) -> bool {
     let exceeds = |after: Option<&HardQuantity>, before: &HardQuantity| {
         let reaches = |key: &String| after.and_then(|after| after.hard.get(key));
         before.hard.iter().any(|(key, limit)| reaches(key).is_none_or(|hard| hard > limit))
@@ -261,15 +270,15 @@ impl Strategy for ProjectStrategy {
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
         let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds: None };
         let missing = Violation::ScopeMissing { scope: Scope::new(account::PROJECT, &*parent.name) };
-        Some(refusal::status(subject, &[missing], &self.levels))
+        Some(refusal::status(subject, &[missing], &self.allocations))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         check_annotations(cx, None, object, &group_resource())?;
-        let (asked, parent) = (object.text(TENANT).to_owned(), object.text(PARENT).to_owned());
+        let (requested, parent) = (object.text(TENANT).to_owned(), object.text(PARENT).to_owned());
         set_tenant(cx, None, object);
         if parent.is_empty() {
-            Self::choose_tenant(cx, object, &asked)?;
+            Self::choose_tenant(cx, object, &requested)?;
         }
         self.check_parent(cx, object, &parent)?;
         add_finalizer(object, names::PROJECT_FINALIZER);
@@ -277,14 +286,14 @@ impl Strategy for ProjectStrategy {
             object.set(&["metadata", "generateName"], json!(names::PROJECT_NAME_PREFIX));
         }
         object.set(&["status", "phase"], json!("Pending"));
-        object.set(super::OBSERVED, json!(0));
+        object.set(super::OBSERVED_GENERATION, json!(0));
         Ok(())
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let spec = match ProjectSpec::of(object) {
             Ok(spec) => spec,
-            Err(error) => return cannot_be_read(object, "spec", &error),
+            Err(error) => return decode_field_error(object, "spec", &error),
         };
         let mut errors = validation::project(object.name(), &spec);
         errors.extend(self.check_clusters(cx, None, &spec));
@@ -311,7 +320,7 @@ impl Strategy for ProjectStrategy {
                 Ok(())
             }
             Part::FINALIZE
-                if drops_finalizer(old, object, names::PROJECT_FINALIZER) && !old.is_deleting() =>
+                if removes_finalizer(old, object, names::PROJECT_FINALIZER) && !old.is_deleting() =>
             {
                 let why = "the finalizer \"project\" stays until the project is deleted";
                 Err(Status::conflict(&group_resource(), old.name(), why))
@@ -329,22 +338,22 @@ impl Strategy for ProjectStrategy {
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         if cx.part != Part::Main {
-            return take_tenant(view, self.parent(object), object);
+            return inherit_tenant(view, self.parent(object), object);
         }
         let dry_run = cx.dry_run;
         Some(Box::pin(async move {
             check_template(view, &gvk(), object, newly_named_template(old, object)).await?;
-            if let Some(taken) = take_tenant(view, self.parent(object), object) {
+            if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
-            // Before the defaults are filled in: what they name is the operators' affair.
+            // Before the defaults are filled in: only operators can name clusters there.
             self.check_account_clusters(cx, old, object)?;
-            if tenant_terms::admit(view, old, object).await? {
+            if tenant_policy::admit(view, old, object).await? {
                 self.check_defaults(object)?;
             }
             self.check_growth(old, object)?;
             let tenant = object.text(TENANT);
-            cx.warnings.extend(listed_accounts::warnings(view, &self.clusters, tenant, old, object).await?);
+            cx.warnings.extend(service_accounts::warnings(view, &self.clusters, tenant, old, object).await?);
             self.check_people(old, object, dry_run)
         }))
     }
@@ -352,14 +361,14 @@ impl Strategy for ProjectStrategy {
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::FINALIZE if !cx.sees_everything() => {
-                finalizers::check_release(old, object, names::PROJECT_FINALIZER)
+                finalizers::check_removal(old, object, names::PROJECT_FINALIZER)
             }
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => match ProjectStatus::of(object) {
                 Ok(status) => validation::project_status(object, &status),
                 Err(error) => {
                     let phase = validation::phase(object, &business_types::ProjectPhase::NAMES);
-                    or_cannot_be_read(phase, object, "status", &error)
+                    or_decode_field_error(phase, object, "status", &error)
                 }
             },
             Part::Main | Part::Sub(_) => {
@@ -388,10 +397,10 @@ impl Strategy for ProjectStrategy {
             Some(old) if !old.parent_project_name.is_empty() => {
                 "a project that leaves its parent keeps its budget"
             }
-            Some(old) if is_higher(old, &spec) => "a project without a parent raises its own budget",
+            Some(old) if raises_limits(old, &spec) => "a project without a parent raises its own budget",
             Some(_) => return None,
         };
-        // In clusters where its tenant has a ceiling, a root project takes its budget from that.
+        // Where its tenant has a ceiling, a root project takes its budget from the ceiling and needs no grant.
         let within = (!spec.tenant_id.is_empty()).then(|| {
             let before = old.iter().flat_map(|old| old.clusters.keys());
             spec.clusters.keys().chain(before).cloned().collect::<BTreeSet<_>>().into_iter().collect()
@@ -408,25 +417,25 @@ impl Strategy for ProjectStrategy {
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {
-        waiting(object, "project")
+        deletion_pending_message(object, "project")
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedProject>(object).map_err(unreadable)
+        account::of::<ChargedProject>(object).map_err(internal_decode_error)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         if !cx.dry_run {
-            self.coming.leave(object.text(TENANT), object.name());
+            self.reservations.release(object.text(TENANT), object.name());
         }
         let own = Scope::new(account::PROJECT, object.name());
         let holds = (!cx.sees_everything()).then_some(&own);
         let subject = RefusedObject { name: object.name(), kind: &REFUSED, holds };
-        refusal::status(subject, violations, &self.levels)
+        refusal::status(subject, violations, &self.allocations)
     }
 
     fn name_rule(&self) -> NameRule {
@@ -439,18 +448,18 @@ impl Strategy for ProjectStrategy {
         };
         let clusters: Vec<&str> = clusters(&spec).map(|(name, _)| name.as_str()).collect();
         vec![
-            dash(status.phase.as_str()),
-            dash(ready(&status.conditions)),
-            dash(&spec.tenant_id),
-            dash(&spec.parent_project_name),
-            dash(&clusters.join(",")),
-            json!(shares_by_cluster(&spec.clusters, &status.clusters, |clusters| clusters > 1)),
-            dash(&spec.display_name),
+            text_or_dash(status.phase.as_str()),
+            text_or_dash(ready_status(&status.conditions)),
+            text_or_dash(&spec.tenant_id),
+            text_or_dash(&spec.parent_project_name),
+            text_or_dash(&clusters.join(",")),
+            json!(format_usage_by_cluster(&spec.clusters, &status.clusters, |clusters| clusters > 1)),
+            text_or_dash(&spec.display_name),
             json!(status.calculated_child_projects.len()),
             json!(status.calculated_namespaces.len()),
             json!(status.locked.unwrap_or_default()),
-            dash(&status.reason),
-            dash(&status.message),
+            text_or_dash(&status.reason),
+            text_or_dash(&status.message),
         ]
     }
 }

@@ -1,9 +1,10 @@
 use super::{
-    abandon_reason, add_finalizer, begin_deletion, cannot_be_read, check_annotations, dash, drops_finalizer,
-    or_cannot_be_read, project_key, read_both, ready, set_tenant, shares, take_tenant, unreadable, waiting,
+    abandon_reason, add_finalizer, begin_deletion, check_annotations, decode_field_error,
+    deletion_pending_message, format_usage, inherit_tenant, internal_decode_error, or_decode_field_error,
+    project_key, read_both, ready_status, removes_finalizer, set_tenant, text_or_dash,
 };
+use crate::allocations::Allocations;
 use crate::finalizers::{self, TenantFinalizers};
-use crate::levels::Levels;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -25,12 +26,12 @@ use store::Key;
 use store::quota::{Account, Scope, Violation};
 
 const NAME: &[&str] = &["spec", "name"];
-/// The reports of the registry. A client that writes back an older state does not undo what was pushed since then.
+/// Annotations that the registry's notifications set. A client that writes back an older state must not undo them.
 pub const SERVER_FIELDS: &[FieldPath] = &[
     &["metadata", "annotations", names::REGISTRY_CHANGED_ANNOTATION],
     &["metadata", "annotations", names::REGISTRY_PUSHED_ANNOTATION],
 ];
-/// The record of what belongs to the object in the registry.
+/// The record of what the registry has for the object.
 const RECORD: &[&str] = &["status", "registry"];
 
 /// Columns of `kubectl get`.
@@ -44,19 +45,19 @@ pub const COLUMNS: &[Column] = &[
     Column::string("Message", "Details of the phase.", 1),
 ];
 
-/// Image namespaces and chart groups: each has a prefix of the registry for itself, and costs its project what it may
-/// keep there.
+/// Image namespaces and chart groups: each owns a prefix of the registry, and the storage that it may use there is
+/// charged to its project.
 #[derive(Clone, Debug)]
 pub struct RegistryStrategy<K> {
-    levels: Levels,
+    allocations: Allocations,
     finalizers: TenantFinalizers,
     kind: PhantomData<K>,
 }
 
 impl<K: RegistryKind> RegistryStrategy<K> {
-    /// The strategy of a kind; `levels` tell how full projects are.
-    pub fn new(levels: Levels, finalizers: TenantFinalizers) -> Self {
-        Self { levels, finalizers, kind: PhantomData }
+    /// `allocations` know how full projects are.
+    pub fn new(allocations: Allocations, finalizers: TenantFinalizers) -> Self {
+        Self { allocations, finalizers, kind: PhantomData }
     }
 
     /// The fields that refusals name.
@@ -76,7 +77,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         RefusedObject { name: object.name(), kind: Self::REFUSED, holds }
     }
 
-    /// The record of what the registry has for the object is never removed while the object lives.
+    /// Keeps the record of what the registry has for the object until the object is being deleted.
     fn prepare_status(old: &Object, object: &mut Object) {
         if old.is_deleting() {
             object.set(&["status", "phase"], json!("Terminating"));
@@ -85,9 +86,10 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         }
     }
 
-    /// Our token goes when nothing in the registry is the object's any more, or when an operator has given it up.
+    /// Our finalizer is removed when the registry has nothing of the object, or when an operator has abandoned the
+    /// content.
     fn prepare_finalize(cx: &WriteContext<'_>, old: &Object, object: &Object) -> Result<(), Status> {
-        if !drops_finalizer(old, object, K::FINALIZER) {
+        if !removes_finalizer(old, object, K::FINALIZER) {
             return Ok(());
         }
         let conflict = |why: String| Err(Status::conflict(&K::group_resource(), old.name(), &why));
@@ -121,10 +123,10 @@ impl<K: RegistryKind> RegistryStrategy<K> {
         }
     }
 
-    /// An amount can be lowered only to what was last seen to be kept.
-    fn check_use(old: &Object, new: &Object) -> Result<(), Status> {
+    /// Refuses to lower an amount below what the registry was last seen to keep.
+    fn check_not_below_used(old: &Object, new: &Object) -> Result<(), Status> {
         let (before, after) = (spec_of(old)?.storage(), spec_of(new)?.storage());
-        let used = RegistryStatus::of(old).map_err(unreadable)?.storage();
+        let used = RegistryStatus::of(old).map_err(internal_decode_error)?.storage();
         let Some(hard) = after.filter(|hard| before.is_none_or(|before| *hard < before) && *hard < used)
         else {
             return Ok(());
@@ -142,7 +144,7 @@ impl<K: RegistryKind> RegistryStrategy<K> {
 }
 
 fn spec_of(object: &Object) -> Result<RegistrySpec, Status> {
-    RegistrySpec::of(object).map_err(unreadable)
+    RegistrySpec::of(object).map_err(internal_decode_error)
 }
 
 impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
@@ -153,7 +155,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     fn parent_missing(&self, object: &Object, parent: &Key) -> Option<Status> {
         let scope = Scope::new(account::PROJECT, &*parent.name);
         let missing = Violation::ScopeMissing { scope: scope.clone() };
-        Some(refusal::status(Self::subject(object, Some(&scope)), &[missing], &self.levels))
+        Some(refusal::status(Self::subject(object, Some(&scope)), &[missing], &self.allocations))
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -168,7 +170,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
             object.set(&["metadata", "generateName"], json!(K::NAME_PREFIX));
         }
         object.set(&["status", "phase"], json!("Pending"));
-        object.set(super::OBSERVED, json!(0));
+        object.set(super::OBSERVED_GENERATION, json!(0));
         Ok(())
     }
 
@@ -179,13 +181,13 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
         _old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        take_tenant(view, self.parent(object), object)
+        inherit_tenant(view, self.parent(object), object)
     }
 
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let spec = match RegistrySpec::of(object) {
             Ok(spec) => spec,
-            Err(error) => return cannot_be_read(object, "spec", &error),
+            Err(error) => return decode_field_error(object, "spec", &error),
         };
         let mut errors = registry::object(&spec);
         if !cx.sees_everything() {
@@ -219,13 +221,13 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
-            Part::FINALIZE if !cx.sees_everything() => finalizers::check_release(old, object, K::FINALIZER),
+            Part::FINALIZE if !cx.sees_everything() => finalizers::check_removal(old, object, K::FINALIZER),
             Part::FINALIZE => FieldErrors::new(),
             Part::STATUS => {
-                let told = registry::object_status(object);
+                let errors = registry::object_status(object);
                 match RegistryStatus::of(object) {
-                    Ok(_checked) => told,
-                    Err(error) => or_cannot_be_read(told, object, "status", &error),
+                    Ok(_checked) => errors,
+                    Err(error) => or_decode_field_error(errors, object, "status", &error),
                 }
             }
             Part::Main | Part::Sub(_) => {
@@ -247,25 +249,25 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {
-        waiting(object, K::WORDS)
+        deletion_pending_message(object, K::WORDS)
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
-        if cx.part == Part::Main { Self::check_use(old, new) } else { Ok(()) }
+        if cx.part == Part::Main { Self::check_not_below_used(old, new) } else { Ok(()) }
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedRegistryObject<K>>(object).map_err(unreadable)
+        account::of::<ChargedRegistryObject<K>>(object).map_err(internal_decode_error)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         let project = Scope::new(account::PROJECT, object.namespace());
         let holds = (!cx.sees_everything()).then_some(&project);
-        refusal::status(Self::subject(object, holds), violations, &self.levels)
+        refusal::status(Self::subject(object, holds), violations, &self.allocations)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
@@ -275,12 +277,16 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
         let measured = status.used.get(STORAGE).map(|used| format!("{STORAGE}: {used}")).unwrap_or_default();
         vec![
             json!(registry::prefix(&spec.tenant_id, object.name())),
-            dash(status.phase.as_str()),
-            dash(ready(&status.conditions)),
-            if spec.hard.is_empty() { dash(&measured) } else { json!(shares(&status.used, &spec.hard)) },
-            dash(&spec.display_name),
-            dash(&status.reason),
-            dash(&status.message),
+            text_or_dash(status.phase.as_str()),
+            text_or_dash(ready_status(&status.conditions)),
+            if spec.hard.is_empty() {
+                text_or_dash(&measured)
+            } else {
+                json!(format_usage(&status.used, &spec.hard))
+            },
+            text_or_dash(&spec.display_name),
+            text_or_dash(&status.reason),
+            text_or_dash(&status.message),
         ]
     }
 

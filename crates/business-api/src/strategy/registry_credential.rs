@@ -1,15 +1,16 @@
-//! Credentials for the registry. The role admin in a project is needed to make them for robots. A person makes his own,
-//! or an administrator of the tenant does.
+//! Credentials for the registry. Those of robots need the role admin in the project. Those of a person are created by
+//! the person or by an administrator of the tenant.
 
 /// The subresource that issues passwords.
 pub mod token;
 
-pub use token::Issuing;
+pub use token::TokenHandler;
 
 use super::{
-    cannot_be_read, dash, only_lets_go, project_key, read_both, rules, set_tenant, take_tenant, unreadable,
+    decode_field_error, inherit_tenant, internal_decode_error, is_tenant_administrator,
+    keeps_spec_while_deleting, project_key, read_both, set_tenant, text_or_dash,
 };
-use crate::numbers::REGISTRY_CREDENTIAL;
+use crate::kind_ids::REGISTRY_CREDENTIAL;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::resource::Column;
@@ -28,13 +29,13 @@ use serde_json::{Value, json};
 use store::Key;
 use store::quota::{Account, Violation};
 
-/// Credentials that a project may have.
+/// The most credentials of a project.
 const CREDENTIALS_MAX: usize = 500;
-/// The most of them that one user may have: everybody who sees a project may make his own.
-const OF_A_USER_MAX: usize = 20;
-/// The most of them that robots may have: room is left for people.
-const OF_ROBOTS_MAX: usize = 400;
-const OWNERS: &[&str] = &["metadata", "ownerReferences"];
+/// The most credentials of one user in a project: everybody who sees a project may create his own.
+const PER_USER_MAX: usize = 20;
+/// The most credentials of robots in a project: room is left for people.
+const ROBOTS_MAX: usize = 400;
+const OWNER_REFERENCES: &[&str] = &["metadata", "ownerReferences"];
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
@@ -45,7 +46,7 @@ pub const COLUMNS: &[Column] = &[
     Column::string("Tenant", "The tenant that owns it.", 1),
 ];
 
-/// Credentials. They mean nothing to the ledger; each write checks whose they are.
+/// Credentials. The ledger charges nothing for them; each write checks their holder.
 #[derive(Clone, Debug)]
 pub struct RegistryCredentialStrategy {
     roles: Roles,
@@ -56,7 +57,7 @@ const USER: &[&str] = &["spec", "user"];
 const HOST_USER: &[&str] = &["spec", "hostUser"];
 
 impl RegistryCredentialStrategy {
-    /// `days_max`: how long a password may be good for.
+    /// `days_max`: for how many days a password may be valid.
     pub fn new(roles: Roles, days_max: i64) -> Self {
         Self { roles, days_max }
     }
@@ -67,14 +68,15 @@ impl RegistryCredentialStrategy {
         project: &str,
         spec: &RegistryCredentialSpec,
     ) -> Option<FieldError> {
-        let why = not_his(cx, &self.roles, project, spec)?;
+        let why = holder_refusal(cx, &self.roles, project, spec)?;
         Some(FieldError::forbidden(&Path::new("spec").child("user"), why))
     }
 }
 
-/// Why the caller gets no password for it. A person's password carries all his rights, so a role in a project is not
-/// enough to get it. Nor is a role in a tenant enough, if the person is known beyond the tenant.
-pub(crate) fn not_his(
+/// Why the caller may not write this credential or get a password for it. A person's password carries all rights of the
+/// person, so a role in the project is not enough. Nor is administering the tenant, if the person is known beyond the
+/// tenant.
+pub(crate) fn holder_refusal(
     cx: &WriteContext<'_>,
     roles: &Roles,
     project: &str,
@@ -84,12 +86,12 @@ pub(crate) fn not_his(
         let why = "a robot's credential needs the role admin in the project";
         return (!is_admin(cx, roles, project)).then_some(why);
     }
-    let for_his_user = !spec.host_user && rules(cx, &spec.tenant_id);
+    let for_his_user = !spec.host_user && is_tenant_administrator(cx, &spec.tenant_id);
     let why = "a person's credential is his own; whoever rules the tenant has those of its users, too";
-    (!is_he(cx, spec) && !for_his_user).then_some(why)
+    (!is_holder(cx, spec) && !for_his_user).then_some(why)
 }
 
-fn is_he(cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> bool {
+fn is_holder(cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> bool {
     let in_same_tenant = match &cx.caller.tenant {
         None => spec.host_user,
         Some(tenant) => !spec.host_user && *tenant == spec.tenant_id,
@@ -97,14 +99,14 @@ fn is_he(cx: &WriteContext<'_>, spec: &RegistryCredentialSpec) -> bool {
     in_same_tenant && spec.user == cx.caller.name
 }
 
-/// What the maker of a person's credential is told if the person's name has no role in the project. The registry's clients send
-/// a password and no groups, so the roles of groups are not known there.
-fn opens_nothing(roles: &Roles, project: &str, spec: &RegistryCredentialSpec) -> Option<String> {
+/// The warning for a person's credential if the person's name has no role in the project. Clients of the registry send
+/// a password and no groups, so roles of groups do not count there.
+fn no_role_warning(roles: &Roles, project: &str, spec: &RegistryCredentialSpec) -> Option<String> {
     let RegistryCredentialSpec { user, tenant_id, host_user, .. } = spec;
     let tenant = (!host_user).then(|| tenant_id.clone());
     let by_name = Caller { name: user.clone(), tenant, ..Caller::default() };
-    // Roles that are not known yet are nothing to warn of.
-    let standing = roles.standing(&by_name).ok()?;
+    // No warning while the roles are not known yet.
+    let standing = roles.of_caller(&by_name).ok()?;
     roles.in_project(&by_name, &standing.visibility, project).is_none().then(|| {
         format!(
             "user {user:?} has no role in project {project:?} by name, and the registry does not know the roles of groups: \
@@ -117,44 +119,44 @@ fn is_admin(cx: &WriteContext<'_>, roles: &Roles, project: &str) -> bool {
     roles.in_project(cx.caller, cx.visibility, project).is_some_and(|role| role >= Role::Admin)
 }
 
-async fn check_number(view: View<'_>, object: &Object) -> Result<(), Status> {
+async fn check_count(view: View<'_>, object: &Object) -> Result<(), Status> {
     let others = view.unfiltered().list(REGISTRY_CREDENTIAL, Some(object.namespace())).await?;
     let read = others.iter().map(|entry| Object::from_stored(&entry.body, entry.revision.0));
-    let others: Vec<Object> = read.collect::<Result<_, _>>().map_err(unreadable)?;
-    match too_many(&others, object) {
+    let others: Vec<Object> = read.collect::<Result<_, _>>().map_err(internal_decode_error)?;
+    match limit_refusal(&others, object) {
         Some(why) => Err(Status::forbidden(&group_resource(), object.name(), &why)),
         None => Ok(()),
     }
 }
 
-/// Why a project with these others has no room for it.
-fn too_many(others: &[Object], object: &Object) -> Option<String> {
+/// Why a project with these other credentials can have no more of this holder.
+fn limit_refusal(others: &[Object], object: &Object) -> Option<String> {
     if others.len() >= CREDENTIALS_MAX {
         return Some(format!("a project has at most {CREDENTIALS_MAX} credentials"));
     }
     let (most, whose) = match object.text(USER) {
-        "" => (OF_ROBOTS_MAX, "robots have"),
-        _user => (OF_A_USER_MAX, "a user has"),
+        "" => (ROBOTS_MAX, "robots have"),
+        _user => (PER_USER_MAX, "a user has"),
     };
-    let of_same = others.iter().filter(|other| are_of_same(other, object)).count();
-    (of_same >= most).then(|| format!("{whose} at most {most} credentials in a project"))
+    let with_same_holder = others.iter().filter(|other| have_same_holder(other, object)).count();
+    (with_same_holder >= most).then(|| format!("{whose} at most {most} credentials in a project"))
 }
 
-/// Whether two are the same user's, or both robots'.
-fn are_of_same(one: &Object, other: &Object) -> bool {
+/// Whether two credentials belong to the same user, or both to robots.
+fn have_same_holder(one: &Object, other: &Object) -> bool {
     let user = one.text(USER);
     user == other.text(USER) && (user.is_empty() || one.get(HOST_USER) == other.get(HOST_USER))
 }
 
-/// The project owns it: where Kubernetes collects garbage, it goes with the project.
-async fn own_by(view: View<'_>, project: &Key, object: &mut Object) -> Result<(), Status> {
+/// Adds an owner reference to the project, so that Kubernetes' garbage collection deletes the credential with it.
+async fn set_owner_reference(view: View<'_>, project: &Key, object: &mut Object) -> Result<(), Status> {
     let Some(entry) = view.unfiltered().get(project).await? else { return Ok(()) };
-    let mut owners = object.get(OWNERS).and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut owners = object.get(OWNER_REFERENCES).and_then(Value::as_array).cloned().unwrap_or_default();
     let uid = entry.uid.to_string();
     if !owners.iter().any(|owner| owner.get("uid") == Some(&json!(uid))) {
         let name = &*project.name;
         owners.push(json!({"apiVersion": API_VERSION, "kind": PROJECT_KIND, "name": name, "uid": uid}));
-        object.set(OWNERS, json!(owners));
+        object.set(OWNER_REFERENCES, json!(owners));
     }
     Ok(())
 }
@@ -199,15 +201,15 @@ impl Strategy for RegistryCredentialStrategy {
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         let project = self.parent(object)?;
         if old.is_some_and(|old| cx.part != Part::Main || old.is_deleting()) {
-            return take_tenant(view, Some(project), object);
+            return inherit_tenant(view, Some(project), object);
         }
         Some(Box::pin(async move {
             if old.is_none() {
-                check_number(view, object).await?;
+                check_count(view, object).await?;
             }
-            // Updates, too: what is applied or put from a file does not name the owner.
-            own_by(view, &project, object).await?;
-            match take_tenant(view, Some(project), object) {
+            // Also on updates: a file that a client applies or puts does not name the owner.
+            set_owner_reference(view, &project, object).await?;
+            match inherit_tenant(view, Some(project), object) {
                 Some(taken) => taken.await,
                 None => Ok(()),
             }
@@ -217,14 +219,14 @@ impl Strategy for RegistryCredentialStrategy {
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
         let spec = match RegistryCredentialSpec::of(object) {
             Ok(spec) => spec,
-            Err(error) => return cannot_be_read(object, "spec", &error),
+            Err(error) => return decode_field_error(object, "spec", &error),
         };
         let mut errors = new_spec(&spec, self.days_max);
         errors.extend(self.check_holder(cx, object.namespace(), &spec));
         // An operator's rights do not come from roles in projects.
-        let is_known = spec.user.is_empty() || spec.host_user && cx.sees_everything();
-        if !is_known {
-            cx.warnings.extend(opens_nothing(&self.roles, object.namespace(), &spec));
+        let needs_no_role = spec.user.is_empty() || spec.host_user && cx.sees_everything();
+        if !needs_no_role {
+            cx.warnings.extend(no_role_warning(&self.roles, object.namespace(), &spec));
         }
         errors
     }
@@ -235,7 +237,9 @@ impl Strategy for RegistryCredentialStrategy {
         }
         let (before, after) = match read_both(old, object, "spec", RegistryCredentialSpec::of) {
             Ok(specs) => specs,
-            Err(_stored) if only_lets_go(old, object) && is_admin(cx, &self.roles, old.namespace()) => {
+            Err(_stored)
+                if keeps_spec_while_deleting(old, object) && is_admin(cx, &self.roles, old.namespace()) =>
+            {
                 return FieldErrors::new();
             }
             Err(errors) => return errors,
@@ -246,8 +250,8 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn check_delete(&self, cx: &WriteContext<'_>, object: &Object) -> Result<(), Status> {
-        // An administrator also deletes what does not read: an earlier release may have stored it.
-        let is_his = RegistryCredentialSpec::of(object).is_ok_and(|spec| is_he(cx, &spec));
+        // The role admin also deletes an object that does not decode: an earlier release may have stored it.
+        let is_his = RegistryCredentialSpec::of(object).is_ok_and(|spec| is_holder(cx, &spec));
         if is_his || is_admin(cx, &self.roles, object.namespace()) {
             return Ok(());
         }
@@ -256,7 +260,7 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<FreeOfTenant>(object).map_err(unreadable)
+        account::of::<FreeOfTenant>(object).map_err(internal_decode_error)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
@@ -279,11 +283,11 @@ impl Strategy for RegistryCredentialStrategy {
             None => String::new(),
         };
         vec![
-            dash(&holder),
-            dash(&status.username),
-            dash(status.expires_at.as_deref().unwrap_or_default()),
-            dash(status.last_used.as_deref().unwrap_or_default()),
-            dash(&spec.tenant_id),
+            text_or_dash(&holder),
+            text_or_dash(&status.username),
+            text_or_dash(status.expires_at.as_deref().unwrap_or_default()),
+            text_or_dash(status.last_used.as_deref().unwrap_or_default()),
+            text_or_dash(&spec.tenant_id),
         ]
     }
 
@@ -306,19 +310,19 @@ mod tests {
             others.extend(vec![alice.clone(); hers]);
             others
         };
-        let full = others(OF_ROBOTS_MAX, OF_A_USER_MAX);
+        let full = others(ROBOTS_MAX, PER_USER_MAX);
         assert_eq!(
-            too_many(&full, &robot).as_deref(),
+            limit_refusal(&full, &robot).as_deref(),
             Some("robots have at most 400 credentials in a project")
         );
         assert_eq!(
-            too_many(&full, &alice).as_deref(),
+            limit_refusal(&full, &alice).as_deref(),
             Some("a user has at most 20 credentials in a project")
         );
-        assert_eq!(too_many(&full, &host_alice), None, "another one of this name");
-        assert_eq!(too_many(&full, &of(json!({"user": "bob"}))), None);
-        let less = others(OF_ROBOTS_MAX - 1, OF_A_USER_MAX - 1);
-        assert_eq!((too_many(&less, &robot), too_many(&less, &alice)), (None, None));
-        assert!(too_many(&others(CREDENTIALS_MAX, 0), &alice).is_some());
+        assert_eq!(limit_refusal(&full, &host_alice), None, "another one of this name");
+        assert_eq!(limit_refusal(&full, &of(json!({"user": "bob"}))), None);
+        let less = others(ROBOTS_MAX - 1, PER_USER_MAX - 1);
+        assert_eq!((limit_refusal(&less, &robot), limit_refusal(&less, &alice)), (None, None));
+        assert!(limit_refusal(&others(CREDENTIALS_MAX, 0), &alice).is_some());
     }
 }

@@ -1,9 +1,12 @@
 use super::namespace_template::{check_template, newly_named_template};
-use super::{by_operators, cannot_be_read, dash, ready, shares_by_cluster, unreadable};
-use super::{listed, listed_accounts};
+use super::{
+    check_operator, decode_field_error, format_usage_by_cluster, internal_decode_error, ready_status,
+    text_or_dash,
+};
+use super::{people_limit, service_accounts};
+use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
-use crate::levels::Levels;
-use crate::numbers::{MEMBER_CLUSTER, TENANT};
+use crate::kind_ids::{MEMBER_CLUSTER, TENANT};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;
 use apiserver::resource::Column;
@@ -23,8 +26,8 @@ use std::collections::BTreeSet;
 use store::Key;
 use store::quota::{Account, Grants, Violation};
 
-/// Names that a refusal tells.
-const TENANTS_TOLD: usize = 5;
+/// The most tenants that a refusal names.
+const NAMED_TENANTS_MAX: usize = 5;
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
@@ -45,39 +48,40 @@ static REFUSED: RefusedKind = RefusedKind {
     amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
 };
 
-/// Tenants: made by operators, with ceilings that cost the member clusters.
+/// Tenants: operators write them; their ceilings are charged to the member clusters.
 #[derive(Clone, Debug)]
 pub struct TenantStrategy {
     clusters: Clusters,
-    levels: Levels,
+    allocations: Allocations,
     roles: Roles,
 }
 
 impl TenantStrategy {
-    /// `levels` tell how full clusters are, `roles` how many people tenants list.
-    pub fn new(clusters: Clusters, levels: Levels, roles: Roles) -> Self {
-        Self { clusters, levels, roles }
+    /// `allocations` know how full clusters are, `roles` how many people tenants list.
+    pub fn new(clusters: Clusters, allocations: Allocations, roles: Roles) -> Self {
+        Self { clusters, allocations, roles }
     }
 
-    /// A cluster that is cordoned or going takes nothing more.
+    /// Refuses growth in a cluster that is cordoned or being deleted.
     fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
         let before = old.map(|old| self.account(old)).transpose()?;
-        // Only operators write this, and they are told in any case, whoever may use the cluster.
+        // Only operators write tenants, so the error may name the cluster even if the tenant may not use it.
         let after = Account { tenant: String::new(), ..self.account(object)? };
         let (resource, name) = (&group_resource(), object.name());
         self.clusters.check_growth(ClusterGrowth { before: before.as_ref(), after: &after, resource, name })
     }
 
-    /// Refuses clusters that the defaults name for the first time and that are not registered: every new root project
-    /// would be refused for them. One that is not known here may have been registered a moment ago.
+    /// Refuses unregistered clusters that the defaults name for the first time: every new root project would be refused
+    /// because of them. The store is asked about a cluster that is unknown here: it may be newly registered.
     async fn check_defaults(
         &self,
         view: View<'_>,
         old: Option<&Object>,
         object: &Object,
     ) -> Result<(), Status> {
-        let defaults =
-            |object: &Object| TenantSpec::of(object).map(|spec| spec.defaults.clusters).map_err(unreadable);
+        let defaults = |object: &Object| {
+            TenantSpec::of(object).map(|spec| spec.defaults.clusters).map_err(internal_decode_error)
+        };
         let before = old.map(defaults).transpose()?.unwrap_or_default();
         let after = defaults(object)?;
         let named = after.keys().filter(|name| *name != REGISTRY_DOMAIN && !before.contains_key(*name));
@@ -85,10 +89,10 @@ impl TenantStrategy {
         if named.is_empty() {
             return Ok(());
         }
-        self.clusters.check_loaded()?;
+        self.clusters.check_synced()?;
         let path = Path::new("spec").child("defaults").child("clusters");
         let mut errors = FieldErrors::new();
-        for name in named.into_iter().filter(|name| !self.clusters.knows(name)) {
+        for name in named.into_iter().filter(|name| !self.clusters.allows_operators(name)) {
             if view.unfiltered().get(&Key::new(MEMBER_CLUSTER, "", name.as_str())).await?.is_none() {
                 errors.push(FieldError::not_found(&path.key(name), &json!(name)));
             }
@@ -96,8 +100,8 @@ impl TenantStrategy {
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
     }
 
-    /// A ceiling promises a part of a cluster. Nothing can be promised where others take as much as they like.
-    async fn check_bounds(
+    /// A ceiling promises a part of a cluster. So it is refused where other tenants use the cluster without a ceiling.
+    async fn check_no_unbounded_tenants(
         &self,
         view: View<'_>,
         old: Option<&Object>,
@@ -110,12 +114,12 @@ impl TenantStrategy {
             |cluster: &str| accepted.split(',').map(str::trim).any(|one| one == "*" || one == cluster);
         for cluster in Grants::raised(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
         {
-            let mut others = self.levels.unbounded(cluster);
+            let mut others = self.allocations.unbounded_tenants(cluster);
             others.remove(object.name());
             if others.is_empty() {
                 continue;
             }
-            // The levels are a moment behind: a tenant that has a ceiling by now is left out.
+            // The allocations lag a moment behind: leave out tenants that have a ceiling by now.
             for tenant in view.unfiltered().latest().list(TENANT, None).await? {
                 if others.contains(&*tenant.key.name) && has_ceiling(&tenant.body, cluster) {
                     others.remove(&*tenant.key.name);
@@ -125,7 +129,7 @@ impl TenantStrategy {
                 return Err(Status::forbidden(
                     &group_resource(),
                     object.name(),
-                    &unbounded(cluster, &others),
+                    &unbounded_message(cluster, &others),
                 ));
             }
         }
@@ -133,9 +137,9 @@ impl TenantStrategy {
     }
 }
 
-fn unbounded(cluster: &str, others: &BTreeSet<String>) -> String {
-    let named: Vec<&str> = others.iter().take(TENANTS_TOLD).map(String::as_str).collect();
-    let more = others.len().saturating_sub(TENANTS_TOLD);
+fn unbounded_message(cluster: &str, others: &BTreeSet<String>) -> String {
+    let named: Vec<&str> = others.iter().take(NAMED_TENANTS_MAX).map(String::as_str).collect();
+    let more = others.len().saturating_sub(NAMED_TENANTS_MAX);
     format!(
         "cluster {cluster:?} is used without a ceiling by {}{}, so that nothing of it can be promised; give them one, or \
          accept that with the annotation {}: {cluster}",
@@ -151,7 +155,7 @@ fn has_ceiling(body: &[u8], cluster: &str) -> bool {
 }
 
 fn spec_errors(old: Option<&Object>, object: &Object) -> FieldErrors {
-    let unread = |error| cannot_be_read(object, "spec", &error);
+    let unread = |error| decode_field_error(object, "spec", &error);
     let before = old.and_then(|old| TenantSpec::of(old).ok());
     TenantSpec::of(object).map_or_else(unread, |spec| match &before {
         Some(before) => tenant::tenant_changed(before, &spec),
@@ -162,8 +166,8 @@ fn spec_errors(old: Option<&Object>, object: &Object) -> FieldErrors {
 impl Strategy for TenantStrategy {
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.remove(&["status"]);
-        object.set(super::OBSERVED, json!(0));
-        by_operators(cx, object, &group_resource())?;
+        object.set(super::OBSERVED_GENERATION, json!(0));
+        check_operator(cx, object, &group_resource())?;
         self.check_growth(None, object)
     }
 
@@ -178,15 +182,15 @@ impl Strategy for TenantStrategy {
             return None;
         }
         let named = newly_named_template(old, object);
-        let looked_up = async move {
+        let checks = async move {
             check_template(view, &gvk(), object, named).await?;
             self.check_defaults(view, old, object).await?;
-            listed::check(&self.roles, &group_resource(), object.name(), old, object)?;
+            people_limit::check(&self.roles, &group_resource(), object.name(), old, object)?;
             cx.warnings
-                .extend(listed_accounts::warnings(view, &self.clusters, object.name(), old, object).await?);
-            self.check_bounds(view, old, object).await
+                .extend(service_accounts::warnings(view, &self.clusters, object.name(), old, object).await?);
+            self.check_no_unbounded_tenants(view, old, object).await
         };
-        Some(looked_up.boxed())
+        Some(checks.boxed())
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -199,14 +203,14 @@ impl Strategy for TenantStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        by_operators(cx, object, &group_resource())?;
+        check_operator(cx, object, &group_resource())?;
         self.check_growth(Some(old), object)
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
         match cx.part {
             Part::STATUS => TenantStatus::of(object).map_or_else(
-                |error| cannot_be_read(object, "status", &error),
+                |error| decode_field_error(object, "status", &error),
                 |status| tenant::tenant_status(&status),
             ),
             _ => spec_errors(Some(old), object),
@@ -214,18 +218,18 @@ impl Strategy for TenantStrategy {
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
-        account::of::<ChargedTenant>(object).map_err(unreadable)
+        account::of::<ChargedTenant>(object).map_err(internal_decode_error)
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,
-            &self.levels,
+            &self.allocations,
         )
     }
 
@@ -247,12 +251,12 @@ impl Strategy for TenantStrategy {
             })
             .collect();
         vec![
-            dash(ready(&status.conditions)),
+            text_or_dash(ready_status(&status.conditions)),
             json!(status.projects),
             json!(status.namespaces),
-            json!(shares_by_cluster(&spec.clusters, &status.clusters, |_| true)),
-            dash(&spec.display_name),
-            dash(&people.join(",")),
+            json!(format_usage_by_cluster(&spec.clusters, &status.clusters, |_| true)),
+            text_or_dash(&spec.display_name),
+            text_or_dash(&people.join(",")),
         ]
     }
 }

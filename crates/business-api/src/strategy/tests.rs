@@ -3,12 +3,12 @@ use super::{
     MemberClusterStrategy, NamespaceStrategy, NamespaceTemplateStrategy, PlatformStrategy, ProjectStrategy,
     RegistryStrategy, TenantStrategy,
 };
+use crate::allocations::Allocations;
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
-use crate::levels::Levels;
 use crate::rights::Role;
+use crate::role_bindings::RoleBindings;
 use crate::roles::Roles;
-use crate::roster::Roster;
 use apiserver::Caller;
 use apiserver::Part;
 use apiserver::strategy::{Strategy, WriteContext};
@@ -38,7 +38,7 @@ fn clusters() -> Clusters {
 }
 
 fn roles() -> Roles {
-    let projects = Roster::of_nobody();
+    let projects = RoleBindings::empty();
     projects.set("top", "", "t", &[("u", Role::View)]);
     projects.set("ca", "top", "t", &[("u", Role::Admin)]);
     Roles {
@@ -50,14 +50,19 @@ fn roles() -> Roles {
 }
 
 fn projects() -> ProjectStrategy {
-    ProjectStrategy::new(clusters(), Levels::default(), roles(), TenantFinalizers::new(["mine".to_owned()]))
+    ProjectStrategy::new(
+        clusters(),
+        Allocations::default(),
+        roles(),
+        TenantFinalizers::new(["mine".to_owned()]),
+    )
 }
 
 fn namespaces() -> NamespaceStrategy {
     let forbidden = vec!["default".to_owned(), "kube-*".to_owned()];
     NamespaceStrategy::new(
         clusters(),
-        Levels::default(),
+        Allocations::default(),
         roles(),
         forbidden,
         TenantFinalizers::new(["mine".to_owned()]),
@@ -217,7 +222,7 @@ fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
 fn without_a_directory_new_cluster_names_wait() {
     let strategy = NamespaceStrategy::new(
         Clusters::registered(),
-        Levels::default(),
+        Allocations::default(),
         roles(),
         Vec::new(),
         TenantFinalizers::default(),
@@ -253,7 +258,8 @@ fn a_list_of_who_may_not_use_a_cluster_keeps_nobody_from_a_namespace_there() {
             roles.projects.list_account(object, tenant, ("theirs", "ci"), *uses_cluster);
         }
         let finalizers = TenantFinalizers::default();
-        let strategy = NamespaceStrategy::new(clusters(), Levels::default(), roles, Vec::new(), finalizers);
+        let strategy =
+            NamespaceStrategy::new(clusters(), Allocations::default(), roles, Vec::new(), finalizers);
         let who = caller((!groups.is_empty()).then_some("other"), groups);
         let (mut cx, mut object) = (
             context(&who),
@@ -599,14 +605,14 @@ fn columns_show_what_is_used_and_what_is_allocated() {
 
 #[test]
 fn no_kind_takes_what_it_cannot_read() {
-    let (levels, finalizers) = (Levels::default(), TenantFinalizers::default());
-    let registry = RegistryStrategy::<ImageNamespace>::new(levels.clone(), finalizers);
+    let (allocations, finalizers) = (Allocations::default(), TenantFinalizers::default());
+    let registry = RegistryStrategy::<ImageNamespace>::new(allocations.clone(), finalizers);
     let with_status: [&dyn Strategy; 6] = [
         &projects(),
         &namespaces(),
         &registry,
-        &TenantStrategy::new(clusters(), levels.clone(), roles()),
-        &MemberClusterStrategy::new(levels),
+        &TenantStrategy::new(clusters(), allocations.clone(), roles()),
+        &MemberClusterStrategy::new(allocations),
         &NamespaceTemplateStrategy,
     ];
     let credentials = RegistryCredentialStrategy::new(roles(), 365);

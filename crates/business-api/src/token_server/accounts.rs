@@ -1,24 +1,24 @@
 use super::is_same;
-use crate::followed::Followed;
+use crate::reloaded_file::ReloadedFile;
 use anyhow::{Context, Result, ensure};
 use apiserver::Caller;
 use apiserver::caller::Via;
 use apiserver::dialect::Basic;
 use std::path::Path;
 
-/// The key of the purpose of a platform account, in the extra information of a caller.
+/// The key under which the extra information of a caller has the purpose of a platform account.
 const ACCOUNT_KEY: &str = "business.tkestack.io/registry-account";
 
-/// A part of the platform that comes with a name and a password out of a file.
+/// What a platform account is for. Its name and password come from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum AccountPurpose {
     /// The controller: it lists, pulls and deletes everything.
     Controller,
-    /// The registry itself, which tells what has changed.
+    /// The registry itself: it sends notifications of changes.
     Events,
 }
 
-impl Duty {
+impl AccountPurpose {
     fn as_str(self) -> &'static str {
         match self {
             Self::Controller => "controller",
@@ -26,18 +26,18 @@ impl Duty {
         }
     }
 
-    /// Whether it is this caller's.
+    /// Whether the caller has authenticated with an account of this purpose.
     pub fn is_of(self, caller: &Caller) -> bool {
         let said = caller.extra.get(ACCOUNT_KEY).filter(|_| caller.via == Via::Password);
-        said.is_some_and(|said| said.iter().any(|duty| duty == self.as_str()))
+        said.is_some_and(|said| said.iter().any(|purpose| purpose == self.as_str()))
     }
 }
 
-/// The account of a part of the platform.
+/// An account of the platform itself.
 #[derive(Clone, Debug)]
 pub struct RegistryAccount {
-    duty: Duty,
-    file: Followed<Secret>,
+    purpose: AccountPurpose,
+    file: ReloadedFile<Secret>,
 }
 
 struct Secret {
@@ -46,24 +46,24 @@ struct Secret {
 }
 
 impl RegistryAccount {
-    /// Out of a file with `user:password`.
-    pub fn load(duty: Duty, file: &Path) -> Result<Self> {
-        Ok(Self { duty, file: Followed::load(file, Secret::parse)? })
+    /// Reads a file with `user:password`.
+    pub fn load(purpose: AccountPurpose, file: &Path) -> Result<Self> {
+        Ok(Self { purpose, file: ReloadedFile::load(file, Secret::parse)? })
     }
 
-    /// Reads the file again whenever it has changed, for ever.
+    /// Reloads the file whenever it has changed. Never returns.
     pub async fn follow(self) {
         self.file.follow().await;
     }
 
     /// The caller, if name and password are the account's.
     pub fn caller(&self, basic: &Basic) -> Option<Caller> {
-        let read = self.file.now();
+        let read = self.file.current();
         let secret = &read.value;
         let same = is_same(secret.password.as_bytes(), basic.password.as_bytes());
         (secret.user == basic.user && same).then(|| Caller {
             name: secret.user.clone(),
-            extra: [(ACCOUNT_KEY.to_owned(), vec![self.duty.as_str().to_owned()])].into(),
+            extra: [(ACCOUNT_KEY.to_owned(), vec![self.purpose.as_str().to_owned()])].into(),
             via: Via::Password,
             ..Caller::default()
         })
@@ -87,15 +87,15 @@ mod tests {
 
     #[test]
     fn an_account_is_known_by_its_name_and_password_alone() {
-        let file = Followed::of_text("ctl:0123456789abcdef\n", Secret::parse);
-        let account = RegistryAccount { duty: Duty::Controller, file };
+        let file = ReloadedFile::of_text("ctl:0123456789abcdef\n", Secret::parse);
+        let account = RegistryAccount { purpose: AccountPurpose::Controller, file };
         let caller = |user: &str, password: &str| {
             account.caller(&Basic { user: user.to_owned(), password: password.to_owned() })
         };
         let known = caller("ctl", "0123456789abcdef").unwrap();
-        assert!(Duty::Controller.is_of(&known) && !Duty::Events.is_of(&known));
+        assert!(AccountPurpose::Controller.is_of(&known) && !AccountPurpose::Events.is_of(&known));
         assert!(
-            !Duty::Controller.is_of(&Caller { via: Via::FrontProxy, ..known }),
+            !AccountPurpose::Controller.is_of(&Caller { via: Via::FrontProxy, ..known }),
             "anybody may say so there"
         );
         for (user, password) in [("ctl", "0123456789abcdeg"), ("ctl", ""), ("other", "0123456789abcdef")] {

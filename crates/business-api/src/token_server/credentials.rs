@@ -1,6 +1,6 @@
 use super::accounts::RegistryAccount;
 use super::is_same;
-use super::uses::Uses;
+use super::last_used::LastUsedSender;
 use apiserver::Caller;
 use apiserver::caller::Via;
 use apiserver::dialect::{Basic, Judgement};
@@ -20,17 +20,18 @@ use store::read::At;
 use store::{Access, Key, KindId, Store};
 use tokio::sync::Semaphore;
 
-/// Each of our passwords begins with this, so that none is taken for a token, and scanners recognize it.
+/// The prefix of our passwords. It tells them from tokens, and lets secret scanners recognize them.
 pub const PASSWORD_PREFIX: &str = "regcred_";
-/// The key of the credential that a robot came with, in the extra information of a caller who is known by a password.
+/// The key under which the extra information of a robot has the user name of its credential.
 const ROBOT_KEY: &str = "business.tkestack.io/registry-robot";
-/// The key of the tenant whose credential a person came with, in the same place.
+/// The key under which the extra information of a person has the tenant of the credential.
 const TENANT_KEY: &str = "business.tkestack.io/registry-tenant";
 
-/// Names and passwords that are looked up in the newest state at a time: those that the cache does not know, and wrong ones.
-const SECOND_LOOKS_MAX: usize = 8;
+/// The most concurrent lookups in the newest state. These are for passwords that the cache does not know, and wrong
+/// ones.
+const LATEST_LOOKUPS_MAX: usize = 8;
 
-/// Names and passwords, as the store keeps them.
+/// Authenticates by the names and passwords in the store.
 #[derive(Debug)]
 pub struct Credentials {
     store: Store,
@@ -38,80 +39,86 @@ pub struct Credentials {
     kind: KindId,
     namespaces: KindId,
     projects: KindId,
-    uses: Uses,
+    uses: LastUsedSender,
     controller: Option<RegistryAccount>,
     clock: Clock,
-    second_looks: Semaphore,
+    latest_lookups: Semaphore,
 }
 
-/// A robot, and where it belongs.
+/// A robot and its project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RobotOf {
+pub struct ProjectRobot {
     /// Its project.
     pub project: String,
-    /// Whether it acts in the projects below it, too.
-    pub below: bool,
+    /// Whether it may also act in the projects below.
+    pub includes_children: bool,
     /// What it may do there.
     pub robot: Robot,
 }
 
-/// A credential that was found by its name.
-struct FoundCredential {
+/// A credential that was found by its user name.
+struct StoredCredential {
     key: Key,
     is_deleting: bool,
     tenant: String,
     host_user: bool,
     holder: Option<CredentialHolder>,
-    passwords: Vec<KnownPassword>,
+    passwords: Vec<StoredPassword>,
     project_uid: String,
     last_used: LastUsed,
 }
 
-/// What is known of a password.
-struct KnownPassword {
+/// What the store has of a password.
+struct StoredPassword {
     hash: String,
     expires_at: String,
 }
 
 /// Whether the last use of a credential is recorded.
 enum LastUsed {
-    Told(Option<String>),
-    /// Not recorded: it is used whenever a pod starts.
-    Untold,
+    /// The last day on which it was used.
+    Recorded(Option<String>),
+    /// Not recorded, because it is used whenever a pod starts.
+    NotRecorded,
 }
 
 impl Credentials {
     /// `None` where the store keeps no credentials. `controller`: the controller's own account.
-    pub fn new(store: Store, uses: Uses, controller: Option<RegistryAccount>, clock: Clock) -> Option<Self> {
+    pub fn new(
+        store: Store,
+        uses: LastUsedSender,
+        controller: Option<RegistryAccount>,
+        clock: Clock,
+    ) -> Option<Self> {
         let kind = store.kind_id(GROUP, REGISTRY_CREDENTIALS)?;
         let namespaces = store.kind_id(GROUP, NAMESPACES)?;
         let projects = store.kind_id(GROUP, PROJECTS)?;
-        let (access, second_looks) = (Access::internal("token server"), Semaphore::new(SECOND_LOOKS_MAX));
-        Some(Self { store, access, kind, namespaces, projects, uses, controller, clock, second_looks })
+        let (access, latest_lookups) = (Access::internal("token server"), Semaphore::new(LATEST_LOOKUPS_MAX));
+        Some(Self { store, access, kind, namespaces, projects, uses, controller, clock, latest_lookups })
     }
 
-    /// Finds out whose name and password these are. Passwords that are not ours may be tokens.
-    pub async fn judge(&self, basic: &Basic) -> Judgement {
+    /// Authenticates a name and a password. A password that is not ours may be a token.
+    pub async fn authenticate(&self, basic: &Basic) -> Judgement {
         if let Some(caller) = self.controller.as_ref().and_then(|account| account.caller(basic)) {
             return Judgement::Known(Box::new(caller));
         }
         if !basic.password.starts_with(PASSWORD_PREFIX) {
             return Judgement::Token;
         }
-        if let Ok(caller) = self.known(basic, At::Any).await {
+        if let Ok(caller) = self.caller(basic, At::Any).await {
             return Judgement::Known(Box::new(caller));
         }
-        // It may have been issued a moment ago, by another replica.
-        let Ok(_look) = self.second_looks.try_acquire() else {
+        // Another replica may have issued it a moment ago.
+        let Ok(_look) = self.latest_lookups.try_acquire() else {
             return Judgement::Wrong("too many others are wrong, too");
         };
-        match self.known(basic, At::Latest).await {
+        match self.caller(basic, At::Latest).await {
             Ok(caller) => Judgement::Known(Box::new(caller)),
             Err(why) => Judgement::Wrong(why),
         }
     }
 
-    async fn known(&self, basic: &Basic, at: At) -> Result<Caller, &'static str> {
+    async fn caller(&self, basic: &Basic, at: At) -> Result<Caller, &'static str> {
         let hash = hash(&basic.password);
         let found = self.find(&basic.user, at).await.ok_or("no such credential")?;
         let known = found.passwords.iter().find(|known| is_same(hash.as_bytes(), known.hash.as_bytes()));
@@ -121,11 +128,11 @@ impl Credentials {
         if found.is_deleting || ends.is_none_or(|ends| ends <= now) {
             return Err("the password has ended");
         }
-        if !self.is_of_its_project(&found).await {
+        if !self.is_of_same_project(&found).await {
             return Err("its project is another one by now");
         }
-        if let LastUsed::Told(last_used) = &found.last_used {
-            self.uses.tell(&found.key, last_used.as_deref(), now);
+        if let LastUsed::Recorded(last_used) = &found.last_used {
+            self.uses.record(&found.key, last_used.as_deref(), now);
         }
         let (name, key, told) = match found.holder.ok_or("it is neither a person's nor a robot's")? {
             CredentialHolder::Person(user) => (user, TENANT_KEY, found.tenant.clone()),
@@ -147,27 +154,27 @@ impl Credentials {
         told.first().map(String::as_str)
     }
 
-    /// What a robot may do now.
-    pub async fn robot(&self, caller: &Caller) -> Option<RobotOf> {
+    /// What a robot may do, by its credential's present state.
+    pub async fn robot(&self, caller: &Caller) -> Option<ProjectRobot> {
         let [name] = caller.extra.get(ROBOT_KEY)?.as_slice() else { return None };
         let found = self.find(name, At::Any).await?;
-        let below = found.key.kind == self.namespaces;
+        let includes_children = found.key.kind == self.namespaces;
         match found.holder? {
             CredentialHolder::Robot(robot) => {
-                Some(RobotOf { project: found.key.namespace.to_string(), below, robot })
+                Some(ProjectRobot { project: found.key.namespace.to_string(), includes_children, robot })
             }
             CredentialHolder::Person(_) => None,
         }
     }
 
-    async fn find(&self, user: &str, at: At) -> Option<FoundCredential> {
+    async fn find(&self, user: &str, at: At) -> Option<StoredCredential> {
         if let Some(NamespaceLogin { project, name }) = namespace_of(user) {
             let key = Key::new(self.namespaces, project, name);
-            return FoundCredential::of_namespace(&self.read(&key, at).await?, key);
+            return StoredCredential::of_namespace(&self.read(&key, at).await?, key);
         }
         let (project, name) = user.split_once('/')?;
         let key = Key::new(self.kind, project, name);
-        FoundCredential::of_credential(&self.read(&key, at).await?, key)
+        StoredCredential::of_credential(&self.read(&key, at).await?, key)
     }
 
     async fn read(&self, key: &Key, at: At) -> Option<Object> {
@@ -175,20 +182,21 @@ impl Credentials {
         Object::from_stored(&entry.body, entry.revision.0).ok()
     }
 
-    async fn is_of_its_project(&self, found: &FoundCredential) -> bool {
+    /// Whether the project is still the one for which the password was issued, not another one of its name.
+    async fn is_of_same_project(&self, found: &StoredCredential) -> bool {
         let key = Key::new(self.projects, "", &found.key.namespace);
         let project = self.store.get(&self.access, &key, At::Any).await;
         project.is_ok_and(|project| project.uid.to_string() == found.project_uid)
     }
 }
 
-impl FoundCredential {
-    /// Reads a credential with an object of its own.
+impl StoredCredential {
+    /// Reads the credential of a RegistryCredential.
     fn of_credential(object: &Object, key: Key) -> Option<Self> {
         let (spec, status) =
             (RegistryCredentialSpec::of(object).ok()?, RegistryCredentialStatus::of(object).ok()?);
         let known =
-            KnownPassword { hash: status.password_hash, expires_at: status.expires_at.unwrap_or_default() };
+            StoredPassword { hash: status.password_hash, expires_at: status.expires_at.unwrap_or_default() };
         Some(Self {
             key,
             is_deleting: object.is_deleting(),
@@ -197,15 +205,15 @@ impl FoundCredential {
             host_user: spec.host_user,
             passwords: vec![known],
             project_uid: status.project_uid,
-            last_used: LastUsed::Told(status.last_used),
+            last_used: LastUsed::Recorded(status.last_used),
         })
     }
 
-    /// Reads the credential with which the pods of a namespace pull.
+    /// Reads the pull credential of a Namespace.
     fn of_namespace(object: &Object, key: Key) -> Option<Self> {
         let (spec, status) = (NamespaceSpec::of(object).ok()?, NamespaceStatus::of(object).ok()?);
         let PullCredential { username: _, project_uid, names, passwords } = status.pull_credential?;
-        let known = |PullPassword { hash, expires_at, .. }| KnownPassword { hash, expires_at };
+        let known = |PullPassword { hash, expires_at, .. }| StoredPassword { hash, expires_at };
         Some(Self {
             key,
             is_deleting: object.is_deleting(),
@@ -214,7 +222,7 @@ impl FoundCredential {
             holder: Some(CredentialHolder::Robot(Robot { access: RobotAccess::Pull, names })),
             passwords: passwords.into_iter().map(known).collect(),
             project_uid,
-            last_used: LastUsed::Untold,
+            last_used: LastUsed::NotRecorded,
         })
     }
 }
@@ -225,14 +233,14 @@ pub fn new_password() -> String {
     format!("{PASSWORD_PREFIX}{}", hex::encode(bits))
 }
 
-/// The hash of a password, which alone is stored. A password has as many random bits as the hash, so a slower hash
-/// would not make guessing harder.
+/// The hash of a password. Only the hash is stored. A password has 256 random bits, so a slower hash would not make
+/// guessing harder.
 pub fn hash(password: &str) -> String {
     hex::encode(Sha256::digest(password.as_bytes()))
 }
 
-/// The name to log in with.
-pub fn login(object: &Object) -> String {
+/// The user name of a credential.
+pub fn login_name(object: &Object) -> String {
     username(object.namespace(), object.name())
 }
 

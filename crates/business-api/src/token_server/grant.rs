@@ -2,10 +2,10 @@ use super::scope::Actions;
 use business_types::RobotAccess;
 use business_types::registry::Offer;
 
-/// The role of a caller for an object that he sees.
+/// The role of a caller in the registry, for an object that he sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegistryRole {
-    /// Somebody who looks at the project.
+    /// Somebody who sees the project, with a role below edit.
     Viewer,
     /// Somebody with the role edit, or a higher one.
     Editor,
@@ -13,48 +13,48 @@ pub enum RegistryRole {
     Robot(RobotAccess),
 }
 
-/// Why a push is refused with a text.
+/// Why a push is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPush {
-    /// The caller may only look at the project.
-    LooksOnly,
-    /// The credential is for pulling.
+pub enum PushRefusal {
+    /// The caller's role is below edit.
+    ViewerOnly,
+    /// The credential is for pulling only.
     PullOnly,
     /// The quota is used up.
-    UsedUp,
-    /// It can be read.
+    QuotaExceeded,
+    /// The object is locked or being deleted: it can only be pulled from.
     ReadOnly,
-    /// It is not there yet, or failed.
-    Closed,
+    /// The object is not ready yet, or has failed.
+    NotAvailable,
 }
 
-/// Everything that may be done.
-pub fn allowed(standing: RegistryRole, offer: Offer) -> Actions {
+/// The actions that the role and the state of the object allow.
+pub fn allowed(role: RegistryRole, offer: Offer) -> Actions {
     let offered = match offer {
         Offer::Nothing => Actions::NONE,
         Offer::Read => Actions { pull: true, ..Actions::NONE },
         Offer::Shrink => Actions { push: false, ..Actions::ALL },
         Offer::Write => Actions::ALL,
     };
-    let own = match standing {
+    let own = match role {
         RegistryRole::Editor => Actions::ALL,
         RegistryRole::Robot(RobotAccess::Push) => Actions { delete: false, ..Actions::ALL },
         RegistryRole::Viewer | RegistryRole::Robot(RobotAccess::Pull) => {
             Actions { pull: true, ..Actions::NONE }
         }
     };
-    own.and(offered)
+    own.intersection(offered)
 }
 
 /// Why this caller's push is refused, if it is.
-pub fn no_push(standing: RegistryRole, offer: Offer) -> Option<NoPush> {
-    match (standing, offer) {
-        (RegistryRole::Viewer, _) => Some(NoPush::LooksOnly),
-        (RegistryRole::Robot(RobotAccess::Pull), _) => Some(NoPush::PullOnly),
+pub fn push_refusal(role: RegistryRole, offer: Offer) -> Option<PushRefusal> {
+    match (role, offer) {
+        (RegistryRole::Viewer, _) => Some(PushRefusal::ViewerOnly),
+        (RegistryRole::Robot(RobotAccess::Pull), _) => Some(PushRefusal::PullOnly),
         (_, Offer::Write) => None,
-        (_, Offer::Shrink) => Some(NoPush::UsedUp),
-        (_, Offer::Read) => Some(NoPush::ReadOnly),
-        (_, Offer::Nothing) => Some(NoPush::Closed),
+        (_, Offer::Shrink) => Some(PushRefusal::QuotaExceeded),
+        (_, Offer::Read) => Some(PushRefusal::ReadOnly),
+        (_, Offer::Nothing) => Some(PushRefusal::NotAvailable),
     }
 }
 
@@ -78,13 +78,17 @@ mod tests {
                 (push, pushes),
                 (pull, pulls),
             ];
-            for (standing, want) in roles {
-                let may = allowed(standing, offer);
-                assert_eq!(may.names().join(","), want, "{standing:?} {offer:?}");
-                assert_eq!(no_push(standing, offer).is_none(), may.push, "{standing:?} {offer:?}");
+            for (role, want) in roles {
+                let may = allowed(role, offer);
+                assert_eq!(may.names().join(","), want, "{role:?} {offer:?}");
+                assert_eq!(push_refusal(role, offer).is_none(), may.push, "{role:?} {offer:?}");
             }
         }
-        assert_eq!(no_push(pull, Offer::Shrink), Some(NoPush::PullOnly), "his own affair comes first");
-        assert_eq!(no_push(push, Offer::Shrink), Some(NoPush::UsedUp));
+        assert_eq!(
+            push_refusal(pull, Offer::Shrink),
+            Some(PushRefusal::PullOnly),
+            "his own affair comes first"
+        );
+        assert_eq!(push_refusal(push, Offer::Shrink), Some(PushRefusal::QuotaExceeded));
     }
 }

@@ -2,7 +2,7 @@ use business_types::registry::is_repository_component;
 use meta::status::Status;
 use serde::Serialize;
 
-/// Scopes of one request.
+/// The most scopes of one request.
 const SCOPES_MAX: usize = 32;
 
 /// What may be done with a repository.
@@ -17,14 +17,14 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Nothing.
+    /// No action.
     pub const NONE: Self = Self { pull: false, push: false, delete: false };
-    /// All there is.
+    /// All actions.
     pub const ALL: Self = Self { pull: true, push: true, delete: true };
 
-    /// Those that both have.
+    /// The actions of both.
     #[must_use]
-    pub fn and(self, other: Self) -> Self {
+    pub fn intersection(self, other: Self) -> Self {
         Self {
             pull: self.pull && other.pull,
             push: self.push && other.push,
@@ -32,14 +32,14 @@ impl Actions {
         }
     }
 
-    /// Their names.
+    /// The names of the actions.
     pub fn names(self) -> Vec<&'static str> {
         let named = [(self.pull, "pull"), (self.push, "push"), (self.delete, "delete")];
         named.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect()
     }
 }
 
-/// One thing that a client asks for.
+/// A scope that a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegistryScope {
     /// `repository:NAME:ACTIONS`
@@ -51,19 +51,19 @@ pub enum RegistryScope {
 /// Actions on a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
-    /// Its whole name, as the registry wants it back.
+    /// Its whole name, which the token repeats.
     pub name: String,
-    /// What is asked for.
-    pub asked: Actions,
+    /// The requested actions.
+    pub requested: Actions,
 }
 
 impl Repository {
-    /// Whether it is meant to be pushed to. A client that deletes may ask for all actions and takes those it is granted.
+    /// Whether the client means to push. One that deletes may request all actions and content itself with fewer.
     pub fn is_for_push(&self) -> bool {
-        self.asked.push && !self.asked.delete
+        self.requested.push && !self.requested.delete
     }
 
-    /// The tenant and the name of the object that it lies below: `TENANT/NAME/REST`.
+    /// The prefix of its name `TENANT/NAME/REST`.
     pub fn prefix(&self) -> Option<Prefix<'_>> {
         Prefix::of(&self.name)
     }
@@ -88,41 +88,41 @@ impl<'a> Prefix<'a> {
     }
 }
 
-/// What is granted, as the registry reads it in the token.
+/// The granted actions on a resource, as the claim `access` of the token has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Granted {
+pub struct ResourceActions {
     /// `repository` or `registry`.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// What may be done.
+    /// The granted actions.
     pub actions: Vec<&'static str>,
 }
 
 impl RegistryScope {
-    /// The scopes of a request: its parameter `scope`, repeated or separated by spaces. Scopes of an unknown type are
-    /// skipped, as the protocol says, and so are names that no repository can have: what stands in a token is signed.
-    pub fn read_all<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<Self>, Status> {
+    /// Parses the parameters `scope` of a request, repeated or separated by spaces. Scopes of an unknown type are
+    /// skipped, as the protocol says. So are names that no repository can have, as they would get into a signed token.
+    pub fn parse_all<'a>(parameters: impl Iterator<Item = &'a str>) -> Result<Vec<Self>, Status> {
         let words: Vec<&str> =
             parameters.flat_map(|text| text.split(' ')).filter(|word| !word.is_empty()).collect();
         if words.len() > SCOPES_MAX {
             return Err(Status::bad_request(format!("at most {SCOPES_MAX} scopes")));
         }
-        Ok(words.into_iter().filter_map(Self::read).collect())
+        Ok(words.into_iter().filter_map(Self::parse).collect())
     }
 
-    fn read(word: &str) -> Option<Self> {
+    fn parse(word: &str) -> Option<Self> {
         let (kind, rest) = word.split_once(':')?;
         let (name, actions) = rest.rsplit_once(':')?;
-        // A kind may have a class: `repository(plugin)`.
+        // A type may have a class: `repository(plugin)`.
         match (kind.split('(').next().unwrap_or_default(), name) {
             ("repository", name) if name.split('/').all(is_repository_component) => {
                 let asks = |action: &str| actions.split(',').any(|asked| asked == action);
                 let all = asks("*");
                 let named = Actions { pull: asks("pull"), push: asks("push"), delete: asks("delete") };
-                let asked = if all { Actions::ALL } else { named };
-                Some(Self::Repository(Repository { name: name.to_owned(), asked }))
+                let requested = if all { Actions::ALL } else { named };
+                Some(Self::Repository(Repository { name: name.to_owned(), requested }))
             }
             ("registry", "catalog") => Some(Self::Catalog),
             _ => None,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn read(words: &[&str]) -> Vec<RegistryScope> {
-        RegistryScope::read_all(words.iter().copied()).unwrap()
+        RegistryScope::parse_all(words.iter().copied()).unwrap()
     }
 
     fn repository(word: &str) -> Repository {
@@ -147,13 +147,13 @@ mod tests {
 
     #[test]
     fn scopes_are_read_as_clients_write_them() {
-        let read_back = |word| repository(word).asked.names();
+        let read_back = |word| repository(word).requested.names();
         assert_eq!(read_back("repository:t/web/app:pull,push"), ["pull", "push"]);
         assert_eq!(read_back("repository:t/web/app:push,pull"), ["pull", "push"]);
         assert_eq!(read_back("repository(plugin):t/web/app:delete"), ["delete"]);
         assert_eq!(read_back("repository:t/web/app:fly"), [""; 0]);
         let all = repository("repository:t/web/app/x.y__z--0:*");
-        assert_eq!((all.name.as_str(), all.asked), ("t/web/app/x.y__z--0", Actions::ALL));
+        assert_eq!((all.name.as_str(), all.requested), ("t/web/app/x.y__z--0", Actions::ALL));
         assert!(repository("repository:t/web/app:pull,push").is_for_push());
         assert!(!repository("repository:t/web/app:push,pull,delete").is_for_push());
         assert_eq!(read(&["registry:catalog:*"]), [RegistryScope::Catalog]);
@@ -178,13 +178,13 @@ mod tests {
             assert_eq!(read(&[&format!("repository:{no_repository}:pull")]), [], "{no_repository}");
         }
         let many = vec!["repository:a/b/c:pull"; SCOPES_MAX + 1];
-        assert_eq!(RegistryScope::read_all(many.into_iter()).unwrap_err().code, 400);
+        assert_eq!(RegistryScope::parse_all(many.into_iter()).unwrap_err().code, 400);
     }
 
     #[test]
     fn a_repository_lies_below_tenant_and_name() {
         let prefix = |name: &str| {
-            let repository = Repository { name: name.to_owned(), asked: Actions::ALL };
+            let repository = Repository { name: name.to_owned(), requested: Actions::ALL };
             repository.prefix().map(|prefix| format!("{}|{}", prefix.tenant, prefix.name))
         };
         assert_eq!(prefix("t/web/app").as_deref(), Some("t|web"));

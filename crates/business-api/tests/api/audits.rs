@@ -2,7 +2,7 @@
 
 use crate::registry::registry_object;
 use crate::support::{Client, World, member_cluster, namespace, namespaces, project, until};
-use business_api::audit::AuditFinding;
+use business_api::audit::AuditOutput;
 use business_api::config::{Cli, Command};
 use business_api::kinds::KINDS;
 use clap::Parser;
@@ -26,7 +26,7 @@ async fn sql(world: &World, statement: &'static str) {
 }
 
 /// `business-api audit` with these flags.
-async fn audit(world: &World, flags: &str) -> AuditFinding {
+async fn audit(world: &World, flags: &str) -> AuditOutput {
     let line = format!("business-api audit {flags} --database-url {}", world.database.url);
     let Command::Audit(settings) = Cli::parse_from(line.split_whitespace()).command else {
         panic!("not audit")
@@ -466,7 +466,7 @@ async fn an_object_of_every_kind_is_known_to_the_audit() {
         .fetch_all(&mut connection)
         .await
         .unwrap();
-    assert_eq!(kinds, KINDS.rows().map(|row| row.id.0).collect::<Vec<_>>(), "an object of each kind");
+    assert_eq!(kinds, KINDS.stored_rows().map(|row| row.id.0).collect::<Vec<_>>(), "an object of each kind");
     world.assert_books_agree().await;
     assert!(audit(&world, "--repair").await.text.starts_with("ledger and objects agree"));
 

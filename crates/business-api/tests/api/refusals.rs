@@ -275,7 +275,7 @@ async fn a_dry_run_is_refused_like_the_write_and_charges_nothing() {
 async fn a_write_that_almost_uses_a_limit_up_is_warned() {
     let (_world, admin) = tree().await;
     let mut quiet = 0;
-    until("the levels are known", async || {
+    until("the allocations are known", async || {
         quiet += 1;
         let made = namespace(&format!("n{quiet}"), json!({"pods": "45", "requests.cpu": "1"}));
         let dry = admin.post(&format!("{}?dryRun=All", namespaces("ca")), made).await;

@@ -108,7 +108,7 @@ async fn growth_of_a_kind_in_a_row_is_warned_of() {
     let world = world().await;
     let admin = world.admin("t");
     admin.post(SHELVES, shelf("a", &hard("t/a", "50"))).await.expect(201);
-    until("the levels are known", async || {
+    until("the allocations are known", async || {
         let path = format!("{SHELVES}?dryRun=All");
         let answer = admin.post(&path, shelf("b", &hard("t/b", "40"))).await;
         assert_eq!(answer.code, 201);

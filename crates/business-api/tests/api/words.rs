@@ -2,7 +2,7 @@
 
 use crate::support::{World, member_cluster, project};
 use apiserver::resource::ResourceSource;
-use business_api::kinds::{Directories, KINDS};
+use business_api::kinds::{KINDS, StrategyDependencies};
 use meta::schema::{Schema, StringFormat, Type};
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ async fn a_text_outside_its_set_is_refused_with_its_place_in_every_kind() {
     let world = world().await;
     let operator = world.operator();
     let mut tried = Vec::new();
-    for resource in KINDS.resources(&Directories::of_nothing()) {
+    for resource in KINDS.resources(&StrategyDependencies::empty()) {
         let spec =
             resource.schema.field("spec").filter(|_| matches!(resource.source, ResourceSource::Stored(_)));
         for (place, spec) in spec.into_iter().flat_map(|spec| places(spec, "spec")) {

@@ -1,7 +1,7 @@
 //! Creates an object for each line of a mapping file: all of them in one write, or none.
 
-use super::mapping::{self, MappingEntry, Wrong};
-use super::{DEADLINE, each, member, source};
+use super::mapping::{self, MappingEntry, MappingError};
+use super::{DEADLINE, for_each_object, member_client, source};
 use crate::config::{self, Adopt};
 use crate::error::{CallFailure, Error};
 use business_types::names;
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout;
 
-/// What became of the file.
+/// The result of adopting a file.
 #[derive(Debug)]
 pub enum Adopted {
-    /// So many namespaces are taken, or would be.
+    /// So many namespaces are adopted, or would be in a dry run.
     All(usize),
-    /// None is, and this is why.
-    None(Vec<Wrong>),
+    /// None is, because of these errors.
+    None(Vec<MappingError>),
 }
 
 /// Runs `adopt`.
@@ -37,8 +37,8 @@ pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
     let source = source(&settings.members, &client).await?;
     let mut there = BTreeMap::new();
     for cluster in entries.iter().map(|entry| &entry.cluster).collect::<BTreeSet<_>>() {
-        let (mut names, found) = (BTreeSet::new(), member(&*source, cluster).await?);
-        each(&found, |namespace: Namespace| {
+        let (mut names, found) = (BTreeSet::new(), member_client(&*source, cluster).await?);
+        for_each_object(&found, |namespace: Namespace| {
             names.extend(namespace.metadata.name);
         })
         .await?;
@@ -51,12 +51,12 @@ pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
     create(&client, &entries, settings.dry_run).await
 }
 
-/// What is not there cannot be adopted; it would be made.
-fn missing(entries: &[MappingEntry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<Wrong> {
+/// Errors for namespaces that do not exist: they would be created, not adopted.
+fn missing(entries: &[MappingEntry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<MappingError> {
     let is_there = |entry: &&MappingEntry| {
         there.get(&entry.cluster).is_some_and(|names| names.contains(&entry.namespace))
     };
-    let missing = entries.iter().filter(|entry| !is_there(entry)).map(|entry| Wrong {
+    let missing = entries.iter().filter(|entry| !is_there(entry)).map(|entry| MappingError {
         line: entry.line,
         field: "namespace".to_owned(),
         why: format!("cluster {} has no namespace {:?}", entry.cluster, entry.namespace),
@@ -90,11 +90,11 @@ fn causes(status: &Status) -> impl Iterator<Item = &kube::core::response::Status
 }
 
 fn is_about_items(status: &Status) -> bool {
-    causes(status).any(|cause| place(&cause.field).is_some())
+    causes(status).any(|cause| item_field(&cause.field).is_some())
 }
 
-/// `items[3].spec.hard[pods]`: the item, and the field in it.
-fn place(field: &str) -> Option<MappingField<'_>> {
+/// Parses `items[3].spec.hard[pods]` to the item and the field in it.
+fn item_field(field: &str) -> Option<MappingField<'_>> {
     let (number, rest) = field.strip_prefix("items[")?.split_once(']')?;
     Some(MappingField { item: number.parse().ok()?, field: rest.strip_prefix('.').unwrap_or_default() })
 }
@@ -104,13 +104,17 @@ struct MappingField<'a> {
     field: &'a str,
 }
 
-/// What the server has said of the items, at their lines.
-fn wrong(entries: &[MappingEntry], status: &Status) -> Vec<Wrong> {
-    let mut wrong: Vec<Wrong> = causes(status)
+/// The errors of the server, at the lines of their items.
+fn wrong(entries: &[MappingEntry], status: &Status) -> Vec<MappingError> {
+    let mut wrong: Vec<MappingError> = causes(status)
         .filter_map(|cause| {
-            let MappingField { item, field } = place(&cause.field)?;
+            let MappingField { item, field } = item_field(&cause.field)?;
             let line = entries.get(item)?.line;
-            Some(Wrong { line, field: mapping::field_of(field).to_owned(), why: cause.message.clone() })
+            Some(MappingError {
+                line,
+                field: mapping::field_of(field).to_owned(),
+                why: cause.message.clone(),
+            })
         })
         .collect();
     wrong.sort();

@@ -1,13 +1,13 @@
-//! Lists the namespaces of a cluster that nobody manages, and what a mapping file would say of each.
+//! Finds the namespaces of a cluster that nobody manages, and proposes a line of the mapping file for each.
 
 use super::mapping::MappingEntry;
-use super::{each, member, source};
+use super::{for_each_object, member_client, source};
 use crate::business::Business;
 use crate::config::{self, Discover};
 use crate::error::Error;
 use crate::kinds::ObjectKey as _;
 use crate::member::ClusterQuota;
-use crate::namespace::confirm::most;
+use crate::namespace::confirm::max_per_resource;
 use crate::namespace::kind::BusinessNamespace;
 use crate::project::kind::BusinessProject;
 use business_types::names;
@@ -15,10 +15,10 @@ use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use meta::quantity::ResourceList;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every namespace is labelled with its name, which says nothing.
+/// The label of every namespace with its own name, which is no use here.
 const OWN_NAME: &str = "kubernetes.io/metadata.name";
 
-/// What a cluster has, and what is known of it here. What is proposed is a pure function of it.
+/// What a cluster has, and what our API knows of it. The proposals are a pure function of this.
 #[derive(Debug, Default)]
 pub struct SeenCluster {
     /// The cluster's name.
@@ -27,9 +27,9 @@ pub struct SeenCluster {
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// Its quotas, by namespace.
     pub quotas: BTreeMap<String, Vec<ClusterQuota>>,
-    /// Namespaces of it that an object manages.
+    /// Namespaces of it that an object already manages.
     pub managed: BTreeSet<String>,
-    /// The resources that projects limit in it, by project.
+    /// The limits of projects in it, by project.
     pub projects: BTreeMap<String, ResourceList>,
 }
 
@@ -42,16 +42,16 @@ pub struct Discovered {
     pub proposals: Vec<Proposal>,
 }
 
-/// What is proposed for a namespace, and what a person wants to know before he decides.
+/// The proposal for a namespace, and what a person wants to know before deciding.
 #[derive(Debug)]
 pub struct Proposal {
-    /// For the file. Its project is empty where nobody's label names one.
+    /// The line of the file. Its project is empty if no label names an existing one.
     pub entry: MappingEntry,
     /// How many quotas it has.
     pub quotas: usize,
-    /// What they count as used.
+    /// The usage that they show.
     pub used: ResourceList,
-    /// What its project limits, too, and no quota of it does.
+    /// Resources that its project limits, and none of its quotas does.
     pub lacks: Vec<String>,
     /// The namespace's labels.
     pub labels: BTreeMap<String, String>,
@@ -62,20 +62,20 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
     let client = config::client(settings.members.kubeconfig.as_deref()).await?;
     let source = source(&settings.members, &client).await?;
     let mut seen = SeenCluster { cluster: settings.cluster.clone(), ..SeenCluster::default() };
-    let there = member(&*source, &settings.cluster).await?;
-    each(&there, |namespace: Namespace| {
+    let there = member_client(&*source, &settings.cluster).await?;
+    for_each_object(&there, |namespace: Namespace| {
         let labels = namespace.metadata.labels.unwrap_or_default();
         seen.namespaces.insert(namespace.metadata.name.unwrap_or_default(), labels);
     })
     .await?;
-    each(&there, |quota: ResourceQuota| {
+    for_each_object(&there, |quota: ResourceQuota| {
         let namespace = quota.metadata.namespace.clone().unwrap_or_default();
         seen.quotas.entry(namespace).or_default().push(quota.into());
     })
     .await?;
     let business = Business::new(client);
     business
-        .each::<BusinessNamespace>(|object| {
+        .for_each::<BusinessNamespace>(|object| {
             if object.spec.cluster_name == settings.cluster {
                 seen.managed.insert(object.spec.namespace);
             }
@@ -83,7 +83,7 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
         .await
         .map_err(Error::Api)?;
     business
-        .each::<BusinessProject>(|project| {
+        .for_each::<BusinessProject>(|project| {
             let here = project.spec.clusters.get(&settings.cluster).map(|quota| quota.hard.clone());
             seen.projects.insert(project.key.name().to_owned(), here.unwrap_or_default());
         })
@@ -92,7 +92,7 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
     Ok(propose(seen, &settings.project_label, &settings.members.forbidden()))
 }
 
-/// What is nobody's, and not forbidden.
+/// Proposes all namespaces that nobody manages and that are not forbidden.
 pub fn propose(mut seen: SeenCluster, project_label: &str, forbidden: &[String]) -> Discovered {
     let namespaces = std::mem::take(&mut seen.namespaces);
     let proposals = namespaces
@@ -111,14 +111,14 @@ fn proposal(
 ) -> Proposal {
     let quotas = seen.quotas.get(&namespace).map(Vec::as_slice).unwrap_or_default();
     let project = labels.get(project_label).filter(|project| seen.projects.contains_key(*project));
-    let hard = most(quotas.iter().flat_map(|quota| [&quota.spec_hard, &quota.status_used]));
+    let hard = max_per_resource(quotas.iter().flat_map(|quota| [&quota.spec_hard, &quota.status_used]));
     let limits = project.and_then(|project| seen.projects.get(project));
     let lacks = limits.into_iter().flat_map(ResourceList::keys).filter(|key| !hard.contains_key(*key));
     let (lacks, project) = (lacks.cloned().collect(), project.cloned().unwrap_or_default());
     labels.remove(OWN_NAME);
     Proposal {
         quotas: quotas.len(),
-        used: most(quotas.iter().map(|quota| &quota.status_used)),
+        used: max_per_resource(quotas.iter().map(|quota| &quota.status_used)),
         lacks,
         labels,
         entry: MappingEntry {

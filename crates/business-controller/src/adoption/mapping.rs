@@ -1,4 +1,4 @@
-//! The mapping file: YAML, a list with one line an item, so that whatever is wrong has a line. Pure.
+//! The mapping file: a YAML list with one item per line, so that every error has a line. Pure.
 //!
 //! ```text
 //! - {cluster: c1, namespace: web, project: shop, name: c1-web, hard: {pods: "10"}}  # what is known of it
@@ -11,18 +11,18 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Bytes of a file.
+/// Most bytes of a file.
 pub const FILE_BYTES_MAX: usize = 2 << 20;
-/// Bytes of a line.
+/// Most bytes of a line.
 const LINE_BYTES_MAX: usize = 16 << 10;
-/// Lines that are taken at once: all of them are one transaction.
+/// Most lines of a file: all of them are one transaction.
 pub const ENTRIES_MAX: usize = 1000;
 const FIELDS: [&str; 5] = ["cluster", "namespace", "project", "name", "hard"];
 
-/// One namespace of a member cluster, and what it is to be here.
+/// One namespace of a member cluster, and the object that is to be created for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MappingEntry {
-    /// Where it stands in the file, from 1.
+    /// Its line in the file, from 1.
     pub line: usize,
     /// The member cluster.
     pub cluster: String,
@@ -32,34 +32,34 @@ pub struct MappingEntry {
     pub project: String,
     /// Its name in the project.
     pub name: String,
-    /// What it may use.
+    /// Its limits.
     pub hard: ResourceList,
 }
 
-/// Something that is wrong in the file.
+/// An error in the file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wrong {
+pub struct MappingError {
     /// The line, from 1.
     pub line: usize,
     /// The field; empty for the whole line.
     pub field: String,
-    /// What.
+    /// The message.
     pub why: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for MappingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, field, why } = self;
         if field.is_empty() { write!(f, "{line}: {why}") } else { write!(f, "{line}: {field}: {why}") }
     }
 }
 
-/// Reads a file; everything that is wrong is told at once.
-pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<Wrong>> {
+/// Parses a file. All errors are returned together.
+pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<MappingError>> {
     let (mut entries, mut wrong) = (Vec::new(), Vec::new());
     if text.len() > FILE_BYTES_MAX {
         let why = format!("the file is longer than {FILE_BYTES_MAX} bytes");
-        return Err(vec![Wrong { line: 1, field: String::new(), why }]);
+        return Err(vec![MappingError { line: 1, field: String::new(), why }]);
     }
     for (line, text) in (1..).zip(text.lines()) {
         let text = text.trim();
@@ -71,28 +71,28 @@ pub fn parse(text: &str, forbidden: &[String]) -> Result<Vec<MappingEntry>, Vec<
             Err(more) => wrong.extend(more),
         }
     }
-    wrong.extend(twice(&entries));
+    wrong.extend(duplicates(&entries));
     if entries.len() > ENTRIES_MAX {
         let line = entries.get(ENTRIES_MAX).map_or(1, |entry| entry.line);
         let why = format!("more than {ENTRIES_MAX} namespaces: take them in several files");
-        wrong.push(Wrong { line, field: String::new(), why });
+        wrong.push(MappingError { line, field: String::new(), why });
     }
     wrong.sort();
     if wrong.is_empty() { Ok(entries) } else { Err(wrong) }
 }
 
-fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, Vec<Wrong>> {
-    let at = |field: &str, why: String| Wrong { line, field: field.to_owned(), why };
+fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, Vec<MappingError>> {
+    let at = |field: &str, why: String| MappingError { line, field: field.to_owned(), why };
     let item = text.strip_prefix("- ").filter(|_| text.len() <= LINE_BYTES_MAX);
     let item = item.ok_or_else(|| vec![at("", "it is no item of a list on one line, - {…}".to_owned())])?;
-    // As YAML first: a key that stands there twice is an error.
+    // Parsed as YAML first, where a duplicate key is an error.
     let value = serde_yaml_ng::from_str::<serde_yaml_ng::Value>(item)
         .and_then(|yaml| serde_json::to_value(yaml).map_err(serde::ser::Error::custom));
     let value = value.map_err(|error| vec![at("", format!("it is no YAML: {error}"))])?;
     let Value::Object(map) = value else {
         return Err(vec![at("", format!("it is no map of {}", FIELDS.join(", ")))]);
     };
-    let mut wrong: Vec<Wrong> = map
+    let mut wrong: Vec<MappingError> = map
         .keys()
         .filter(|key| !FIELDS.contains(&key.as_str()))
         .map(|key| at(key, format!("there is no such field; there are {}", FIELDS.join(", "))))
@@ -131,7 +131,7 @@ fn entry(line: usize, text: &str, forbidden: &[String]) -> Result<MappingEntry, 
     if wrong.is_empty() { Ok(entry) } else { Err(wrong) }
 }
 
-/// A number that YAML reads as one is an amount, too.
+/// An amount may also be a YAML number.
 fn hard(map: &Map<String, Value>) -> Result<ResourceList, String> {
     match map.get("hard") {
         None | Some(Value::Null) => Ok(ResourceList::new()),
@@ -150,26 +150,34 @@ fn hard(map: &Map<String, Value>) -> Result<ResourceList, String> {
     }
 }
 
-/// The rules that the server has for such a namespace, at the fields of the file.
-fn check(entry: &MappingEntry, forbidden: &[String]) -> Vec<Wrong> {
+/// Checks the rules of the server for such a namespace, with the field names of the file.
+fn check(entry: &MappingEntry, forbidden: &[String]) -> Vec<MappingError> {
     let spec = NamespaceSpec {
         cluster_name: entry.cluster.clone(),
         namespace: entry.namespace.clone(),
         hard: entry.hard.clone(),
         ..NamespaceSpec::default()
     };
-    let mut wrong: Vec<Wrong> = validation::namespace(&spec, forbidden)
+    let mut wrong: Vec<MappingError> = validation::namespace(&spec, forbidden)
         .into_iter()
-        .map(|error| Wrong { line: entry.line, field: field_of(&error.field).to_owned(), why: error.message })
+        .map(|error| MappingError {
+            line: entry.line,
+            field: field_of(&error.field).to_owned(),
+            why: error.message,
+        })
         .collect();
     for (field, value) in [("project", &entry.project), ("name", &entry.name)] {
         let bad = meta::name::dns1123_label(value);
-        wrong.extend(bad.into_iter().map(|why| Wrong { line: entry.line, field: field.to_owned(), why }));
+        wrong.extend(bad.into_iter().map(|why| MappingError {
+            line: entry.line,
+            field: field.to_owned(),
+            why,
+        }));
     }
     wrong
 }
 
-/// The field of the file that a field of the object comes from.
+/// The field of the file for a field of the object.
 pub fn field_of(field: &str) -> &str {
     match field {
         "metadata.name" => "name",
@@ -180,7 +188,7 @@ pub fn field_of(field: &str) -> &str {
     }
 }
 
-fn twice(entries: &[MappingEntry]) -> Vec<Wrong> {
+fn duplicates(entries: &[MappingEntry]) -> Vec<MappingError> {
     let (mut places, mut objects) = (BTreeMap::new(), BTreeMap::new());
     let mut wrong = Vec::new();
     for entry in entries {
@@ -191,7 +199,7 @@ fn twice(entries: &[MappingEntry]) -> Vec<Wrong> {
         for (field, line) in first {
             if let Some(other) = line {
                 let why = format!("it stands in line {other} already");
-                wrong.push(Wrong { line: entry.line, field: field.to_owned(), why });
+                wrong.push(MappingError { line: entry.line, field: field.to_owned(), why });
             }
         }
     }
@@ -199,7 +207,7 @@ fn twice(entries: &[MappingEntry]) -> Vec<Wrong> {
 }
 
 impl MappingEntry {
-    /// Its line, without its end.
+    /// Its line without the newline.
     pub fn to_line(&self) -> String {
         let Self { cluster, namespace, project, name, hard, line: _ } = self;
         let quoted = |text: &str| json!(text).to_string();
@@ -217,7 +225,7 @@ impl MappingEntry {
         )
     }
 
-    /// The object that is created for it. The annotation is the operator's consent to the adoption.
+    /// The object to create. Its annotation is the operator's consent to the adoption.
     pub fn object(&self) -> Value {
         json!({
             "apiVersion": names::API_VERSION, "kind": names::NAMESPACE_KIND,

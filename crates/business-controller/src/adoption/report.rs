@@ -1,14 +1,14 @@
-//! What `discover` and `adopt` say: to people, and to programs. Pure.
+//! The output of `discover` and `adopt`, for people and for programs. Pure.
 
 use super::adopt::Adopted;
 use super::discover::{Discovered, Proposal};
-use super::mapping::Wrong;
+use super::mapping::MappingError;
 use crate::config::{Adopt, Output};
 use meta::quantity::ResourceList;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The list that `discover` writes.
+/// The output of `discover`.
 pub fn discovered(discovered: &Discovered, output: Output) -> String {
     match output {
         Output::Text => file(discovered),
@@ -19,7 +19,7 @@ pub fn discovered(discovered: &Discovered, output: Output) -> String {
     }
 }
 
-/// The mapping file. Whose project is not known stands behind a `#`.
+/// The mapping file. A namespace whose project is not known is commented out.
 fn file(discovered: &Discovered) -> String {
     let mut out = format!(
         "# Namespaces of cluster {} that nobody manages. One a line; what stands behind a # is passed over.\n\
@@ -33,7 +33,7 @@ fn file(discovered: &Discovered) -> String {
     out
 }
 
-/// What a person wants to know before he decides.
+/// The comment of a line: what a person wants to know before deciding.
 fn known(proposal: &Proposal) -> String {
     let mut known = vec![match (proposal.quotas, proposal.used.is_empty()) {
         (0, _) => "no quota, so its use is not known".to_owned(),
@@ -65,7 +65,7 @@ fn json_of(proposal: &Proposal) -> Value {
     })
 }
 
-/// What `adopt` says of a file.
+/// The output of `adopt`.
 pub fn adopted(settings: &Adopt, adopted: &Adopted) -> String {
     match settings.output {
         Output::Text => adopted_text(settings, adopted),
@@ -76,7 +76,7 @@ pub fn adopted(settings: &Adopt, adopted: &Adopted) -> String {
             };
             let wrong: Vec<Value> = wrong
                 .iter()
-                .map(|Wrong { line, field, why }| json!({ "line": line, "field": field, "why": why }))
+                .map(|MappingError { line, field, why }| json!({ "line": line, "field": field, "why": why }))
                 .collect();
             let accepted = matches!(adopted, Adopted::All(_));
             json!({
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn what_becomes_of_a_file_is_said_as_recorded() {
-        let wrong = |line, field: &str, why: &str| Wrong { line, field: field.into(), why: why.into() };
+        let wrong =
+            |line, field: &str, why: &str| MappingError { line, field: field.into(), why: why.into() };
         let none = Adopted::None(vec![
             wrong(3, "", "it is no item of a list on one line, - {…}"),
             wrong(7, "hard[pods]", "project=shop cluster=c1 resource=pods requested=9 fits=4"),

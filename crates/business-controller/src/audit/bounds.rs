@@ -1,11 +1,11 @@
-//! How many are looked at at a time, and how long one may take.
+//! Limits of one audit.
 
 use std::time::Duration;
 
-/// Clusters at a time, and namespaces of each: one that takes its time keeps no other waiting.
+/// How many clusters, and namespaces of each, are processed at a time: one that is slow does not delay others.
 pub(super) const PARALLEL: usize = 8;
-/// A cluster that has not shown all that it has within this time, or cannot be judged within it, was not compared. Each of its
-/// answers may come in time, and there may be no end of them.
+/// A cluster whose scan or judgement takes longer counts as not compared. Each of its answers may come in time, and
+/// there may be no end of them.
 pub(super) const CLUSTER_MAX: Duration = Duration::from_mins(2);
-/// Why it was not.
-pub(super) const SILENT: &str = "no answer in time";
+/// The reason that is reported then.
+pub(super) const NO_ANSWER: &str = "no answer in time";

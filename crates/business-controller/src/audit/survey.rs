@@ -1,4 +1,4 @@
-//! What the projects say before the member clusters are looked at.
+//! Reads all projects before the member clusters are scanned.
 
 use crate::business::Business;
 use crate::error::CallFailure;
@@ -7,102 +7,104 @@ use crate::project::kind::{BusinessProject, ProjectView};
 use business_types::{HeldAmount, Orphan, OrphanState};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// `state` of an amount whose object has gone and whose namespace stays.
+/// `state` of an amount whose object is gone and whose namespace stays.
 const RELEASED: &str = "released";
 
 /// All projects at one revision, as far as the audit needs them.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct ProjectSurvey {
     pub revision: u64,
-    projects: BTreeMap<String, Said>,
-    /// The uids of namespaces that were found to take more than their objects are charged.
+    projects: BTreeMap<String, SurveyedProject>,
+    /// The uids of namespaces that were reported as `Ahead`.
     ahead: HashSet<String>,
 }
 
 #[derive(Debug)]
-struct Said {
+struct SurveyedProject {
     uid: String,
     orphans: Vec<Orphan>,
     held: Vec<HeldAmount>,
     written_off: Vec<String>,
 }
 
-/// What something at a place is held against.
+/// The project that an amount for a place is held against.
 #[derive(Clone, Copy, Debug)]
-pub struct PlaceHolder<'a> {
+pub struct HoldingProject<'a> {
     pub project: &'a str,
-    /// The object's that is gone, where it was one.
+    /// The uid of the object that is gone; empty if there was none.
     pub uid: &'a str,
     pub is_released: bool,
 }
 
-impl Survey {
-    pub async fn make(business: &Business) -> Result<Self, CallFailure> {
+impl ProjectSurvey {
+    pub async fn read(business: &Business) -> Result<Self, CallFailure> {
         let (mut projects, mut ahead) = (BTreeMap::new(), HashSet::new());
         let take = |project: ProjectView| {
             let name = project.key.name().to_owned();
             let status = project.status;
             let is_ahead = |told: &&Orphan| told.state == OrphanState::Ahead;
             ahead.extend(status.orphans.iter().filter(is_ahead).map(|told| told.uid.clone()));
-            let said = Said {
+            let surveyed = SurveyedProject {
                 uid: project.uid,
                 orphans: status.orphans,
                 held: status.ledger.held,
                 written_off: status.ledger.written_off,
             };
-            projects.insert(name, said);
+            projects.insert(name, surveyed);
         };
-        let revision = business.each::<BusinessProject>(take).await?;
+        let revision = business.for_each::<BusinessProject>(take).await?;
         Ok(Self { revision, projects, ahead })
     }
 
-    /// Whether there is this very project.
+    /// Whether this very project exists.
     pub fn has(&self, project: &str, uid: &str) -> bool {
-        self.projects.get(project).is_some_and(|said| said.uid == uid)
+        self.projects.get(project).is_some_and(|surveyed| surveyed.uid == uid)
     }
 
-    /// The member clusters that something is held for.
+    /// The member clusters with holds or reported orphans.
     pub fn clusters(&self) -> BTreeSet<String> {
-        let held = self.projects.values().flat_map(|said| &said.held).map(|held| &held.cluster_name);
-        let told = self.projects.values().flat_map(|said| &said.orphans).map(|orphan| &orphan.cluster_name);
+        let held = self.projects.values().flat_map(|surveyed| &surveyed.held).map(|held| &held.cluster_name);
+        let told =
+            self.projects.values().flat_map(|surveyed| &surveyed.orphans).map(|orphan| &orphan.cluster_name);
         held.chain(told).filter(|name| !name.is_empty()).cloned().collect()
     }
 
-    /// Namespaces of a member cluster that something is held for, or was told of.
+    /// Namespaces of a member cluster with holds or reported orphans.
     pub fn places_in(&self, cluster: &str) -> HashSet<&str> {
         let all = self.projects.values();
-        let held = all.clone().flat_map(|said| &said.held).filter(|held| held.cluster_name == cluster);
-        let told = all.flat_map(|said| &said.orphans).filter(|orphan| orphan.cluster_name == cluster);
+        let held =
+            all.clone().flat_map(|surveyed| &surveyed.held).filter(|held| held.cluster_name == cluster);
+        let told = all.flat_map(|surveyed| &surveyed.orphans).filter(|orphan| orphan.cluster_name == cluster);
         held.map(|held| held.namespace.as_str()).chain(told.map(|orphan| orphan.namespace.as_str())).collect()
     }
 
-    /// The project that something at a place is held against, whatever stands there.
-    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<PlaceHolder<'_>> {
+    /// The project with a hold for a place, whatever is there.
+    pub fn holder(&self, cluster: &str, namespace: &str) -> Option<HoldingProject<'_>> {
         let at = |held: &&HeldAmount| held.cluster_name == cluster && held.namespace == namespace;
-        self.projects.iter().find_map(|(project, said)| {
-            let held = said.held.iter().find(at)?;
-            Some(PlaceHolder { project, uid: &held.uid, is_released: held.state == RELEASED })
+        self.projects.iter().find_map(|(project, surveyed)| {
+            let held = surveyed.held.iter().find(at)?;
+            Some(HoldingProject { project, uid: &held.uid, is_released: held.state == RELEASED })
         })
     }
 
-    /// Whether nothing is held any more for a released namespace of this uid.
+    /// Whether the hold for a released namespace of this uid was written off.
     pub fn is_written_off(&self, project: &str, uid: &str) -> bool {
-        self.projects.get(project).is_some_and(|said| said.written_off.iter().any(|gone| gone == uid))
+        self.projects.get(project).is_some_and(|surveyed| surveyed.written_off.iter().any(|gone| gone == uid))
     }
 
-    /// Whether a namespace of this uid was found to take more than its object is charged.
+    /// Whether a namespace of this uid was reported as `Ahead`.
     pub fn is_ahead(&self, uid: &str) -> bool {
         self.ahead.contains(uid)
     }
 
-    /// Projects whose status names orphans.
-    pub fn telling(&self) -> impl Iterator<Item = (&str, &[Orphan])> {
-        let telling = self.projects.iter().filter(|(_, said)| !said.orphans.is_empty());
-        telling.map(|(name, said)| (name.as_str(), said.orphans.as_slice()))
+    /// Projects with reported orphans.
+    pub fn projects_with_orphans(&self) -> impl Iterator<Item = (&str, &[Orphan])> {
+        let projects_with_orphans = self.projects.iter().filter(|(_, surveyed)| !surveyed.orphans.is_empty());
+        projects_with_orphans.map(|(name, surveyed)| (name.as_str(), surveyed.orphans.as_slice()))
     }
 
-    /// The orphans that a project's status names.
-    pub fn told(&self, project: &str) -> &[Orphan] {
-        self.projects.get(project).map(|said| said.orphans.as_slice()).unwrap_or_default()
+    /// The reported orphans of a project.
+    pub fn reported_orphans(&self, project: &str) -> &[Orphan] {
+        self.projects.get(project).map(|surveyed| surveyed.orphans.as_slice()).unwrap_or_default()
     }
 }

@@ -1,8 +1,8 @@
-//! Passwords by which pods pull from the registry.
+//! Passwords for pulling images.
 
 use serde::Deserialize;
 
-/// A name and a password, just issued.
+/// A user name and a password that were just issued.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct IssuedPassword {
     pub username: String,

@@ -1,17 +1,17 @@
-//! Which credential a kubeconfig holds, and when it ends.
+//! The credential in a kubeconfig, and when it expires.
 
 use crate::digest;
-use crate::member_cluster::kind::{CredentialAge, CredentialSight};
+use crate::member_cluster::kind::{CredentialInfo, CredentialValidity};
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;
 use serde_json::Value;
 use x509_parser::pem::parse_x509_pem;
 
-/// A credential is to be renewed when a quarter of its life is left, or this much of it.
+/// A credential is to be renewed when a quarter of its lifetime is left, or this much of it.
 const RENEWAL_SECONDS_MAX: i64 = 30 * 86_400;
 
-/// A token of a service account, or a certificate. It tells nothing that could be used.
+/// A service account token or a client certificate: a digest and its lifetime, nothing secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
     fingerprint: String,
@@ -20,7 +20,7 @@ pub struct Credential {
     ends: Option<i64>,
 }
 
-/// What a JSON Web Token says of its time.
+/// The times in a JSON Web Token.
 #[derive(Debug, Deserialize)]
 struct Claims {
     iat: Option<i64>,
@@ -28,8 +28,8 @@ struct Claims {
 }
 
 impl Credential {
-    /// That of a kubeconfig. None where it may change by itself, as with a program or a file, and none of a word that
-    /// somebody could guess.
+    /// The credential of a kubeconfig. `None` if it may change by itself (a program or a file), or is a plain word
+    /// whose digest could be guessed.
     pub fn of(config: &kube::Config) -> Option<Self> {
         let user = serde_json::to_value(&config.auth_info).ok()?;
         let field = |name: &str| user.get(name).and_then(Value::as_str);
@@ -54,26 +54,26 @@ impl Credential {
         Some(Self { fingerprint: fingerprint(&pem.contents), begins: Some(begins), ends: Some(ends) })
     }
 
-    /// The same, if it is good no longer than until then.
+    /// The same, but valid no longer than `ends`.
     #[must_use]
     pub fn at_most(mut self, ends: Option<i64>) -> Self {
         self.ends = self.ends.into_iter().chain(ends).min();
         self
     }
 
-    /// As it is at this time.
-    pub fn sight(&self, now: i64) -> CredentialSight {
+    /// Its description at this time.
+    pub fn info(&self, now: i64) -> CredentialInfo {
         let renewal = self.ends.map(|ends| {
             let quarter = self.begins.map_or(i64::MAX, |begins| ends.saturating_sub(begins) / 4);
             ends.saturating_sub(quarter.min(RENEWAL_SECONDS_MAX))
         });
-        let age = match (renewal, self.ends) {
-            (_, Some(ends)) if now >= ends => CredentialAge::Expired,
-            (Some(renewal), _) if now >= renewal => CredentialAge::Expiring,
-            _ => CredentialAge::Valid,
+        let validity = match (renewal, self.ends) {
+            (_, Some(ends)) if now >= ends => CredentialValidity::Expired,
+            (Some(renewal), _) if now >= renewal => CredentialValidity::Expiring,
+            _ => CredentialValidity::Valid,
         };
         let expires = self.ends.map(meta::time::rfc3339);
-        CredentialSight { fingerprint: self.fingerprint.clone(), expires, age }
+        CredentialInfo { fingerprint: self.fingerprint.clone(), expires, validity }
     }
 }
 
@@ -96,24 +96,33 @@ mod tests {
     #[test]
     fn a_token_is_to_be_renewed_in_the_last_quarter_of_its_life() {
         let credential = Credential::of(&token(r#"{"iat": 1000, "exp": 5000}"#)).unwrap();
-        let age = |now| credential.sight(now).age;
-        assert_eq!((age(3999), age(4000)), (CredentialAge::Valid, CredentialAge::Expiring));
-        assert_eq!((age(4999), age(5000)), (CredentialAge::Expiring, CredentialAge::Expired));
-        assert_eq!(credential.sight(0).expires.as_deref(), Some("1970-01-01T01:23:20Z"));
+        let validity = |now| credential.info(now).validity;
+        assert_eq!(
+            (validity(3999), validity(4000)),
+            (CredentialValidity::Valid, CredentialValidity::Expiring)
+        );
+        assert_eq!(
+            (validity(4999), validity(5000)),
+            (CredentialValidity::Expiring, CredentialValidity::Expired)
+        );
+        assert_eq!(credential.info(0).expires.as_deref(), Some("1970-01-01T01:23:20Z"));
         let year = Credential::of(&token(r#"{"iat": 0, "exp": 31536000}"#)).unwrap();
         assert_eq!(
-            year.sight(31_536_000 - 31 * 86_400).age,
-            CredentialAge::Valid,
+            year.info(31_536_000 - 31 * 86_400).validity,
+            CredentialValidity::Valid,
             "a month before, not more"
         );
         let sooner = credential.at_most(Some(3000));
         assert_eq!(
-            (sooner.sight(2499).age, sooner.sight(2500).age),
-            (CredentialAge::Valid, CredentialAge::Expiring)
+            (sooner.info(2499).validity, sooner.info(2500).validity),
+            (CredentialValidity::Valid, CredentialValidity::Expiring)
         );
-        assert_eq!(sooner.at_most(Some(9000)).at_most(None).sight(3000).age, CredentialAge::Expired);
+        assert_eq!(sooner.at_most(Some(9000)).at_most(None).info(3000).validity, CredentialValidity::Expired);
         let endless = Credential::of(&token("{}")).unwrap();
-        assert_eq!((endless.sight(i64::MAX).age, endless.sight(0).expires), (CredentialAge::Valid, None));
+        assert_eq!(
+            (endless.info(i64::MAX).validity, endless.info(0).expires),
+            (CredentialValidity::Valid, None)
+        );
     }
 
     #[test]

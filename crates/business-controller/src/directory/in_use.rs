@@ -1,10 +1,10 @@
-//! The clusters that something of ours may lie in, listed or not.
+//! The clusters that are in use, listed or not.
 
 use crate::objects::Objects;
 use business_types::registry::REGISTRY_DOMAIN;
 use std::collections::BTreeSet;
 
-/// Those that namespaces live in, that projects have a budget for, and that something is held for.
+/// The clusters with namespaces, with a budget of a project, or with amounts that are held.
 pub fn clusters(objects: &Objects) -> BTreeSet<String> {
     let mut clusters: BTreeSet<String> = objects.namespaces.clusters().into_iter().collect();
     for project in objects.projects.all() {

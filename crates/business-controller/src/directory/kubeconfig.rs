@@ -1,7 +1,7 @@
 //! A kubeconfig file whose contexts are the clusters, or a directory of `NAME.kubeconfig` files.
 
-use super::described::Described;
-use super::listing::{DirectorySource, Listed, Listing};
+use super::description::ClusterDescription;
+use super::listing::{DirectorySource, ListedCluster, Listing};
 use crate::error::Error;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use kube::config::Kubeconfig;
@@ -10,9 +10,9 @@ use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often the file is looked at.
+/// How often the file is read.
 const PERIOD: Duration = Duration::from_secs(2);
-/// The ending of a file in a directory of kubeconfigs.
+/// The extension of the files in a directory.
 const EXTENSION: &str = "kubeconfig";
 
 /// Clusters in a kubeconfig.
@@ -22,7 +22,7 @@ pub struct KubeconfigSource {
 }
 
 impl KubeconfigSource {
-    /// From this file or directory.
+    /// Reads this file or directory.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
@@ -33,18 +33,20 @@ impl KubeconfigSource {
             let file = Kubeconfig::read_from(&self.path)?;
             let contexts: Vec<String> = file.contexts.iter().map(|context| context.name.clone()).collect();
             for name in contexts {
-                let listed = listed_as(&name, file.clone(), Some(name.clone()), Described::imported()).await;
-                listing.take(&name, listed);
+                let listed =
+                    from_kubeconfig(&name, file.clone(), Some(name.clone()), ClusterDescription::imported())
+                        .await;
+                listing.add(&name, listed);
             }
             return Ok(listing);
         }
         for path in kubeconfigs_in(&self.path)? {
             let Some(name) = path.file_stem().and_then(|stem| stem.to_str()) else { continue };
             let listed = match Kubeconfig::read_from(&path) {
-                Ok(file) => listed_as(name, file, None, Described::imported()).await,
+                Ok(file) => from_kubeconfig(name, file, None, ClusterDescription::imported()).await,
                 Err(error) => Err(error.into()),
             };
-            listing.take(name, listed);
+            listing.add(name, listed);
         }
         Ok(listing)
     }
@@ -73,21 +75,25 @@ fn kubeconfigs_in(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// A cluster whose kubeconfig is not a file of the operator's own on this machine: it must neither run programs here
-/// nor read files.
-pub async fn listed_from_elsewhere(name: &str, file: Kubeconfig, entry: Described) -> Result<Listed, Error> {
-    match reaches_here(&file) {
+/// A cluster with a kubeconfig that does not come from the command line: it may neither run programs in this process
+/// nor read its files.
+pub async fn from_untrusted_kubeconfig(
+    name: &str,
+    file: Kubeconfig,
+    entry: ClusterDescription,
+) -> Result<ListedCluster, Error> {
+    match local_access_field(&file) {
         Some(field) => Err(Error::Config(format!(
             "{field} is refused: only a kubeconfig given on the command line may run programs or name files; put the \
              credentials themselves into it (token, client-certificate-data, client-key-data, \
              certificate-authority-data)"
         ))),
-        None => listed_as(name, file, None, entry).await,
+        None => from_kubeconfig(name, file, None, entry).await,
     }
 }
 
-/// The first field that runs a program or reads a file where it is used.
-fn reaches_here(file: &Kubeconfig) -> Option<String> {
+/// The first field that would run a program or read a file in this process.
+fn local_access_field(file: &Kubeconfig) -> Option<String> {
     for (index, named) in file.auth_infos.iter().enumerate() {
         let Some(user) = &named.auth_info else { continue };
         let fields = [
@@ -106,25 +112,25 @@ fn reaches_here(file: &Kubeconfig) -> Option<String> {
     Some(format!("clusters[{index}].cluster.certificate-authority"))
 }
 
-/// A cluster of this name, reached by a context of a kubeconfig (the current one, when none is named).
-pub async fn listed_as(
+/// A cluster of this name, with a context of a kubeconfig; the current context if none is given.
+pub async fn from_kubeconfig(
     name: &str,
     file: Kubeconfig,
     context: Option<String>,
-    mut entry: Described,
-) -> Result<Listed, Error> {
+    mut entry: ClusterDescription,
+) -> Result<ListedCluster, Error> {
     let fingerprint = fingerprint(&file, context.as_deref());
     let mut config = kubeconfig::config(&file, context.as_deref()).await?;
-    // What is new in the file is tried beside what is in use, as all of its credentials are.
+    // A new CA file is tried beside the one in use, as all new credentials are.
     config.root_cert_file = None;
     if entry.display_name.is_empty() {
         name.clone_into(&mut entry.display_name);
     }
     let name = name.to_owned();
-    Ok(Listed { name, config, fingerprint, version: String::new(), entry, agents_end: None })
+    Ok(ListedCluster { name, config, fingerprint, version: String::new(), entry, agents_end: None })
 }
 
-/// Changes when the context, its cluster, its user, or a certificate or key in a file of theirs does.
+/// A hash that changes with the context's cluster, its user, or a certificate or key in a file that they name.
 fn fingerprint(file: &Kubeconfig, context: Option<&str>) -> String {
     let name = context.or(file.current_context.as_deref()).unwrap_or_default();
     let context = file.contexts.iter().find(|c| c.name == name).and_then(|named| named.context.as_ref());
@@ -193,13 +199,15 @@ current-context: east
         ];
         for (text, field) in cases {
             let file = Kubeconfig::from_yaml(&text).unwrap();
-            let refused = listed_from_elsewhere("c", file.clone(), Described::imported()).await.unwrap_err();
+            let refused = from_untrusted_kubeconfig("c", file.clone(), ClusterDescription::imported())
+                .await
+                .unwrap_err();
             assert!(refused.text().contains(&format!("{field} is refused")), "{}", refused.text());
-            let by_operator = listed_as("c", file, None, Described::imported()).await;
+            let by_operator = from_kubeconfig("c", file, None, ClusterDescription::imported()).await;
             assert!(by_operator.is_ok() || field.contains("client") || field.contains("cert"), "{field}");
         }
         let file = Kubeconfig::from_yaml(FILE).unwrap();
-        assert!(listed_from_elsewhere("c", file, Described::imported()).await.is_ok());
+        assert!(from_untrusted_kubeconfig("c", file, ClusterDescription::imported()).await.is_ok());
     }
 
     #[tokio::test]
@@ -208,9 +216,13 @@ current-context: east
         let moved = Kubeconfig::from_yaml(&FILE.replace("https://b:6443", "https://b:7443")).unwrap();
         for (name, same) in [("east", true), ("west", false)] {
             let before =
-                listed_as(name, file.clone(), Some(name.to_owned()), Described::imported()).await.unwrap();
+                from_kubeconfig(name, file.clone(), Some(name.to_owned()), ClusterDescription::imported())
+                    .await
+                    .unwrap();
             let after =
-                listed_as(name, moved.clone(), Some(name.to_owned()), Described::imported()).await.unwrap();
+                from_kubeconfig(name, moved.clone(), Some(name.to_owned()), ClusterDescription::imported())
+                    .await
+                    .unwrap();
             assert_eq!(before.fingerprint == after.fingerprint, same, "{name}");
             assert_eq!(before.entry.display_name, name);
         }

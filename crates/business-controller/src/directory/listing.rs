@@ -1,32 +1,53 @@
 //! What a source lists.
 
 use super::credential::Credential;
-use super::described::Described;
+use super::description::ClusterDescription;
+use super::kubeconfig::KubeconfigSource;
+use super::platform::PlatformSource;
+use super::secrets::SecretSource;
+use crate::config;
 use crate::error::Error;
 use futures_util::future::BoxFuture;
+use kube::Client;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::path::Path;
 use std::time::Duration;
 
-/// Where the member clusters are listed.
+/// A source of member clusters.
 pub trait DirectorySource: Debug + Send + Sync {
-    /// All of them as they are listed now.
+    /// Lists all clusters now.
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
-    /// How often to look.
+    /// How often the source is to be read.
     fn period(&self) -> Duration;
 }
 
-/// What a source lists.
+/// The source that the command line names: a kubeconfig or a directory of them, TKE's platform API, or else Secrets in
+/// `members_namespace` of the host cluster, which `client` leads to.
+pub async fn open_source(
+    members_kubeconfig: Option<&Path>,
+    platform_kubeconfig: Option<&Path>,
+    members_namespace: &str,
+    client: &Client,
+) -> Result<Box<dyn DirectorySource>, Error> {
+    Ok(match (members_kubeconfig, platform_kubeconfig) {
+        (Some(path), _) => Box::new(KubeconfigSource::new(path.to_path_buf())),
+        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
+        (None, None) => Box::new(SecretSource::new(client.clone(), members_namespace)),
+    })
+}
+
+/// What a source lists: usable clusters, and names without a usable kubeconfig.
 #[derive(Debug, Default)]
 pub struct Listing {
-    pub clusters: Vec<Listed>,
-    /// Names of which there is no usable kubeconfig, and why.
+    pub clusters: Vec<ListedCluster>,
+    /// Names without a usable kubeconfig, and why.
     pub unusable: BTreeMap<String, String>,
 }
 
 impl Listing {
-    /// One that cannot be used takes no other down.
-    pub(super) fn take(&mut self, name: &str, listed: Result<Listed, Error>) {
+    /// Adds a cluster. One that cannot be used does not prevent the others.
+    pub(super) fn add(&mut self, name: &str, listed: Result<ListedCluster, Error>) {
         match listed {
             Ok(listed) => self.clusters.push(listed),
             Err(error) => drop(self.unusable.insert(name.to_owned(), error.text())),
@@ -36,23 +57,24 @@ impl Listing {
 
 /// A member cluster as a source lists it.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ListedCluster {
     /// Its name, as in `spec.clusterName`.
     pub name: String,
     /// How to reach it.
     pub config: kube::Config,
-    /// Changes when the way to reach it does.
+    /// Changes when the kubeconfig or a file that it names changes.
     pub fingerprint: String,
     /// Its Kubernetes version, where the source says it.
     pub version: String,
-    /// What is said of it.
-    pub entry: Described,
-    /// When the token of the agents ends through which it is reached. Seconds since 1970.
+    /// Its description: display name, type and tenants.
+    pub entry: ClusterDescription,
+    /// When the token of the tunnel's agents expires, in seconds since 1970; `None` if the cluster is reached without
+    /// them.
     pub agents_end: Option<i64>,
 }
 
-impl Listed {
-    /// Which credential it holds, as far as it can be told. It is good for no longer than the agents are.
+impl ListedCluster {
+    /// The credential in its kubeconfig, if it can be recognized. It is valid no longer than the agents' token.
     pub(super) fn credential(&self) -> Option<Credential> {
         Credential::of(&self.config).map(|credential| credential.at_most(self.agents_end))
     }

@@ -1,8 +1,8 @@
 //! TKE's platform API: `clusters` and `clustercredentials` of `platform.tkestack.io/v1`.
 
-use super::described::Described;
-use super::kubeconfig::listed_from_elsewhere;
-use super::listing::{DirectorySource, Listed, Listing};
+use super::description::ClusterDescription;
+use super::kubeconfig::from_untrusted_kubeconfig;
+use super::listing::{DirectorySource, ListedCluster, Listing};
 use crate::error::{CallFailure, Error};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::Request;
@@ -96,7 +96,7 @@ struct Credential {
 }
 
 impl PlatformSource {
-    /// Through this client.
+    /// Reads through this client.
     pub fn new(client: kube::Client) -> Self {
         Self { client }
     }
@@ -110,12 +110,12 @@ impl PlatformSource {
             let credential = credentials.items.iter().find(|one| one.cluster_name == *name);
             let listed = match kubeconfig(&cluster, credential) {
                 Ok(file) => {
-                    let listed = listed_from_elsewhere(name, file, entry(&cluster)).await;
-                    listed.map(|listed| Listed { version: cluster.status.version.clone(), ..listed })
+                    let listed = from_untrusted_kubeconfig(name, file, entry(&cluster)).await;
+                    listed.map(|listed| ListedCluster { version: cluster.status.version.clone(), ..listed })
                 }
                 Err(error) => Err(error),
             };
-            listing.take(name, listed);
+            listing.add(name, listed);
         }
         Ok(listing)
     }
@@ -141,10 +141,10 @@ impl DirectorySource for PlatformSource {
     }
 }
 
-/// A cluster without tenant belongs to nobody, so only callers across tenants may use it.
-fn entry(cluster: &Cluster) -> Described {
+/// A cluster without a tenant may be used only by callers that act across tenants.
+fn entry(cluster: &Cluster) -> ClusterDescription {
     let tenant = &cluster.spec.tenant_id;
-    Described {
+    ClusterDescription {
         tenants: if tenant.is_empty() { Vec::new() } else { vec![tenant.clone()] },
         display_name: cluster.spec.display_name.clone(),
         type_: cluster.spec.type_.clone(),

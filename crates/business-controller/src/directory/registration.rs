@@ -1,29 +1,29 @@
-//! The record of what a name stands for: the uid of the cluster's `kube-system`, in the status of its object.
+//! Records which cluster a name stands for: the uid of its `kube-system`, in the status of its `MemberCluster`.
 
-use super::described::{Described, news};
+use super::description::{ClusterDescription, description_patch};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use serde_json::json;
 
-/// Times that a record is tried while somebody else writes the object.
+/// How often recording is tried if somebody else writes the object at the same time.
 const ROUNDS_MAX: usize = 4;
 
-/// A cluster that has said who it is.
+/// A cluster whose uid is known.
 #[derive(Clone, Copy, Debug)]
-pub struct Recognized<'a> {
+pub struct IdentifiedCluster<'a> {
     pub name: &'a str,
     pub uid: &'a str,
-    pub described: &'a Described,
+    pub described: &'a ClusterDescription,
 }
 
-/// Puts on record what a name stands for, and returns the uid that it stands for now: that may be another cluster, which
-/// was here before. The ledger lets no two names stand for one cluster.
-pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
+/// Records the uid for a name, and returns the uid that is recorded now: that of another cluster if one was recorded
+/// before. The ledger does not let two names stand for one cluster.
+pub async fn register(cx: &Context, cluster: IdentifiedCluster<'_>) -> Result<Option<String>, Error> {
     for _ in 1..ROUNDS_MAX {
         match put_on_record(cx, cluster).await {
-            // Its status is written as soon as it is there.
+            // The object has just been created by somebody else, changed, or deleted: try again.
             Err(Error::Api(CallFailure::Conflict(_) | CallFailure::Exists | CallFailure::NotFound)) => {}
             ended => return ended,
         }
@@ -31,8 +31,8 @@ pub async fn register(cx: &Context, cluster: Recognized<'_>) -> Result<Option<St
     put_on_record(cx, cluster).await
 }
 
-async fn put_on_record(cx: &Context, cluster: Recognized<'_>) -> Result<Option<String>, Error> {
-    let Recognized { name, uid, described } = cluster;
+async fn put_on_record(cx: &Context, cluster: IdentifiedCluster<'_>) -> Result<Option<String>, Error> {
+    let IdentifiedCluster { name, uid, described } = cluster;
     let key = RootKey::new(None, name);
     cx.fleet().permit()?;
     let object = match cx.business.get::<BusinessMemberCluster>(&key).await? {
@@ -47,27 +47,33 @@ async fn put_on_record(cx: &Context, cluster: Recognized<'_>) -> Result<Option<S
     }
     cx.fleet().permit()?;
     let written = cx.business.patch_status(&object, json!({ "uid": uid })).await?;
-    cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+    cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
     tracing::info!(cluster = name, uid, "member cluster registered");
     Ok(Some(uid.to_owned()))
 }
 
-/// Brings an object to what is said of its cluster.
-pub async fn describe(cx: &Context, object: &MemberClusterView, described: &Described) -> Result<(), Error> {
-    let Some(patch) = news(object, described).filter(|_| !object.is_deleting()) else { return Ok(()) };
+/// Merges the description of a cluster into its object.
+pub async fn describe(
+    cx: &Context,
+    object: &MemberClusterView,
+    described: &ClusterDescription,
+) -> Result<(), Error> {
+    let Some(patch) = description_patch(object, described).filter(|_| !object.is_deleting()) else {
+        return Ok(());
+    };
     cx.fence_of(object.key.name()).permit()?;
-    match cx.business.edit(object, patch).await {
+    match cx.business.merge_patch(object, patch).await {
         Ok(written) => {
-            cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+            cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
             Ok(())
         }
-        // Somebody else was faster: at the next look.
+        // Somebody else was faster. It is tried again after the next read of the source.
         Err(CallFailure::Conflict(_) | CallFailure::NotFound) => Ok(()),
         Err(failure) => Err(Error::Api(failure)),
     }
 }
 
-/// What a name stands for, as the API itself says it.
+/// The uid that is recorded for a name, read from the API.
 pub async fn recorded(cx: &Context, name: &str) -> Result<Option<String>, Error> {
     let found = cx.business.get::<BusinessMemberCluster>(&RootKey::new(None, name)).await?;
     Ok(found.map(|object| object.status.uid).filter(|uid| !uid.is_empty()))

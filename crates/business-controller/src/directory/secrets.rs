@@ -1,8 +1,8 @@
-//! Kubeconfigs in Secrets of a namespace of their own that carry the cluster's name in a label.
+//! Kubeconfigs in Secrets of a namespace of their own, with the name of the cluster in a label.
 
-use super::described::Described;
-use super::kubeconfig::listed_from_elsewhere;
-use super::listing::{DirectorySource, Listed, Listing};
+use super::description::ClusterDescription;
+use super::kubeconfig::from_untrusted_kubeconfig;
+use super::listing::{DirectorySource, ListedCluster, Listing};
 use crate::dial::is_tunnelled;
 use crate::error::{CallFailure, Error};
 use business_types::ClusterCredentials;
@@ -28,7 +28,7 @@ pub struct SecretSource {
 }
 
 impl SecretSource {
-    /// In this namespace.
+    /// Reads Secrets of this namespace.
     pub fn new(client: kube::Client, namespace: &str) -> Self {
         Self { api: Api::namespaced(client, namespace) }
     }
@@ -47,12 +47,12 @@ impl SecretSource {
         }
         let mut listing = Listing::default();
         for (name, mut secrets) in named {
-            let listed = match (several(&name, &secrets), secrets.pop()) {
+            let listed = match (ambiguous(&name, &secrets), secrets.pop()) {
                 (Some(why), _) => Err(Error::Config(why)),
                 (None, Some(secret)) => one(&name, secret).await,
                 (None, None) => continue,
             };
-            listing.take(&name, listed);
+            listing.add(&name, listed);
         }
         Ok(listing)
     }
@@ -68,14 +68,14 @@ impl DirectorySource for SecretSource {
     }
 }
 
-/// Why none of these Secrets is a cluster's. Which of them is meant nobody knows.
-pub fn several(cluster: &str, secrets: &[Secret]) -> Option<String> {
+/// An error if several Secrets name the same cluster: nobody knows which of them is meant.
+pub fn ambiguous(cluster: &str, secrets: &[Secret]) -> Option<String> {
     let names: Vec<&str> = secrets.iter().filter_map(|one| one.metadata.name.as_deref()).collect();
     let has_several = secrets.len() > 1 && !cluster.is_empty();
     has_several.then(|| format!("the Secrets {} say that they are cluster {cluster}'s", names.join(" and ")))
 }
 
-async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
+async fn one(name: &str, secret: Secret) -> Result<ListedCluster, Error> {
     let annotations = secret.metadata.annotations.unwrap_or_default();
     let secret_name = secret.metadata.name.unwrap_or_default();
     if name.is_empty() {
@@ -86,7 +86,7 @@ async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
     let bytes = data.get(CLUSTER_KUBECONFIG_KEY).ok_or_else(missing)?;
     let text = std::str::from_utf8(&bytes.0).map_err(|error| Error::Config(error.to_string()))?;
     let credentials = Some(ClusterCredentials { secret_name });
-    let mut entry = Described { credentials, ..Described::imported() };
+    let mut entry = ClusterDescription { credentials, ..ClusterDescription::imported() };
     if let Some(display_name) = annotations.get(CLUSTER_DISPLAY_NAME_ANNOTATION) {
         display_name.clone_into(&mut entry.display_name);
     }
@@ -97,10 +97,10 @@ async fn one(name: &str, secret: Secret) -> Result<Listed, Error> {
         let tenants = tenants.split(',').map(str::trim).filter(|tenant| !tenant.is_empty());
         entry.tenants = tenants.map(str::to_owned).collect();
     }
-    let listed = listed_from_elsewhere(name, Kubeconfig::from_yaml(text)?, entry).await?;
+    let listed = from_untrusted_kubeconfig(name, Kubeconfig::from_yaml(text)?, entry).await?;
     let agents_end = annotations.get(CLUSTER_AGENTS_END_ANNOTATION).filter(|_| is_tunnelled(&listed.config));
     let agents_end = agents_end.and_then(|ends| meta::time::parse(ends).ok());
-    Ok(Listed { agents_end, ..listed })
+    Ok(ListedCluster { agents_end, ..listed })
 }
 
 #[cfg(test)]

@@ -125,15 +125,15 @@ impl Cluster {
     }
 
     /// As a source lists it with this token.
-    fn listed(&self, token: &str) -> Listed {
+    fn listed(&self, token: &str) -> ListedCluster {
         let mut config = kube::Config::new(format!("http://127.0.0.1:{}", self.port).parse().unwrap());
         config.auth_info.token = Some(token.to_owned().into());
-        Listed {
+        ListedCluster {
             name: "c1".to_owned(),
             config,
             fingerprint: format!("{token}@{}", self.port),
             version: String::new(),
-            entry: Described::imported(),
+            entry: ClusterDescription::imported(),
             agents_end: None,
         }
     }
@@ -164,18 +164,18 @@ impl State {
 
 /// A source that lists what it is told; an empty complaint is a name that is not listed.
 #[derive(Clone, Debug)]
-struct Told {
-    listed: Arc<Mutex<Result<Listed, String>>>,
+struct FakeSource {
+    listed: Arc<Mutex<Result<ListedCluster, String>>>,
     loads: Arc<AtomicUsize>,
     period: Duration,
 }
 
-impl DirectorySource for Told {
+impl DirectorySource for FakeSource {
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>> {
         let mut listing = Listing::default();
         let told = self.listed.lock().unwrap().clone();
         if told.as_ref().err().is_none_or(|why| !why.is_empty()) {
-            listing.take("c1", told.map_err(Error::Config));
+            listing.add("c1", told.map_err(Error::Config));
         }
         self.loads.fetch_add(1, Ordering::SeqCst);
         Box::pin(async { Ok(listing) })
@@ -189,7 +189,7 @@ impl DirectorySource for Told {
 /// A controller that follows a cluster.
 struct Following {
     world: World,
-    told: Told,
+    source: FakeSource,
     cluster: Cluster,
     running: tokio::task::JoinHandle<()>,
 }
@@ -218,23 +218,23 @@ impl Following {
         let world = World::new();
         world.cx.members.remove("c1");
         world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-        world.cx.objects.member_clusters.list_begins();
+        world.cx.objects.member_clusters.begin_list();
         world.catches_up();
         let known = world.stored(CLUSTER);
         world.knows_cluster(&known);
         world.lists_all();
         cluster.lets_in(&token(0), &[]);
         let listed = Arc::new(Mutex::new(Ok(cluster.listed(&token(0)))));
-        let told = Told { listed, loads: Arc::default(), period };
-        let directory = Directory::new(Arc::clone(&world.cx), Box::new(told.clone()), Dialer::default());
+        let source = FakeSource { listed, loads: Arc::default(), period };
+        let directory = Directory::new(Arc::clone(&world.cx), Box::new(source.clone()), Dialer::default());
         let running = tokio::spawn(directory.run());
-        let following = Self { world, told, cluster, running };
+        let following = Self { world, source, cluster, running };
         following.until("it is reachable", || following.is_reachable()).await;
         following
     }
 
-    fn tell(&self, listed: Result<Listed, String>) {
-        *self.told.listed.lock().unwrap() = listed;
+    fn tell(&self, listed: Result<ListedCluster, String>) {
+        *self.source.listed.lock().unwrap() = listed;
     }
 
     fn is_reachable(&self) -> bool {
@@ -245,13 +245,13 @@ impl Following {
         self.world.cx.members.all().into_iter().find(|member| member.name == "c1")
     }
 
-    fn sight(&self) -> DirectorySight {
-        self.world.cx.objects.member_clusters.memory.sight("c1").unwrap_or_default()
+    fn entry(&self) -> DirectoryEntry {
+        self.world.cx.objects.member_clusters.memory.directory_entry("c1").unwrap_or_default()
     }
 
     fn uses(&self, number: usize) -> bool {
-        let credential = Credential::of(&self.cluster.listed(&token(number)).config).unwrap().sight(0);
-        self.sight().credential.is_some_and(|used| used.fingerprint == credential.fingerprint)
+        let credential = Credential::of(&self.cluster.listed(&token(number)).config).unwrap().info(0);
+        self.entry().credential.is_some_and(|used| used.fingerprint == credential.fingerprint)
     }
 
     async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
@@ -261,13 +261,13 @@ impl Following {
             }
         };
         let ended = tokio::time::timeout(PATIENCE, looks).await;
-        assert!(ended.is_ok(), "{what}: {:?}", self.sight());
+        assert!(ended.is_ok(), "{what}: {:?}", self.entry());
     }
 
     /// The same, and the cluster answers all the time.
     async fn until_without_a_gap(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         self.until(what, || {
-            assert!(self.is_reachable(), "a gap before {what}: {:?}", self.sight());
+            assert!(self.is_reachable(), "a gap before {what}: {:?}", self.entry());
             is_so()
         })
         .await;
@@ -327,12 +327,12 @@ async fn wrong_credentials_take_no_working_cluster_away_and_are_told() {
     ];
     for (told, why) in wrong {
         following.tell(told);
-        let is_told = || following.sight().refused.is_some_and(|told| told.contains(why));
+        let is_told = || following.entry().refused.is_some_and(|told| told.contains(why));
         following.until_without_a_gap(why, is_told).await;
         assert!(following.uses(0), "{why}");
     }
     following.tell(Ok(following.cluster.listed(&token(0))));
-    following.until_without_a_gap("they are taken back", || following.sight().refused.is_none()).await;
+    following.until_without_a_gap("they are taken back", || following.entry().refused.is_none()).await;
 }
 
 #[tokio::test]
@@ -341,7 +341,7 @@ async fn credentials_that_are_refused_give_way_at_once_to_those_that_are_there()
     // They may do less, which is more than nothing.
     following.cluster.lets_in(&token(1), &["create namespaces"]);
     following.tell(Ok(following.cluster.listed(&token(1))));
-    following.until("they are refused", || following.sight().refused.is_some()).await;
+    following.until("they are refused", || following.entry().refused.is_some()).await;
     following.cluster.lets_out(&token(0));
     following.until_without_a_gap("they are in use", || following.uses(1)).await;
 }
@@ -352,13 +352,13 @@ async fn a_cluster_that_is_left_alone_since_too_much_is_seen_is_not_cut_off() {
     let member = following.member().unwrap();
     let remaining = vec!["x".repeat(SEEN_MAX)];
     let large = ClusterNamespace { name: "web".into(), remaining, ..ClusterNamespace::default() };
-    member.observed.namespace(large, true);
+    member.observed.upsert_namespace(large, true);
     following.until("it is left alone", || !following.is_reachable()).await;
     following.cluster.lets_in(&token(1), &["create namespaces"]);
     following.tell(Ok(following.cluster.listed(&token(1))));
     let why = "may not do there: create namespaces";
-    following.until(why, || following.sight().refused.is_some_and(|told| told.contains(why))).await;
-    assert!(following.uses(0) && member.is_set_aside());
+    following.until(why, || following.entry().refused.is_some_and(|told| told.contains(why))).await;
+    assert!(following.uses(0) && member.is_evicted());
     following.cluster.lets_in(&token(2), &[]);
     following.tell(Ok(following.cluster.listed(&token(2))));
     following.until("those that are as good are in use", || following.uses(2)).await;
@@ -373,7 +373,7 @@ async fn an_answer_that_does_not_come_lets_no_worse_credentials_in() {
         following.cluster.fails(&token(0), path);
         following.cluster.lets_in(&token(number), &["create namespaces"]);
         following.tell(Ok(following.cluster.listed(&token(number))));
-        let is_told = || following.sight().refused.is_some_and(|told| told.contains(why));
+        let is_told = || following.entry().refused.is_some_and(|told| told.contains(why));
         following.until_without_a_gap(why, is_told).await;
         assert!(following.uses(0), "{why}");
     }
@@ -386,30 +386,31 @@ async fn a_cluster_that_has_left_is_not_registered_anew_from_what_was_listed_bef
     let clusters = &following.world.cx.objects.member_clusters;
     let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
     following.world.server.remove(CLUSTER).unwrap();
-    clusters.gone(&record);
-    following.world.cx.shares.touch();
-    let loads = || following.told.loads.load(Ordering::SeqCst);
+    clusters.remove(&record);
+    following.world.cx.shares.notify_changed();
+    let loads = || following.source.loads.load(Ordering::SeqCst);
     following.until("the list is read anew", || loads() == 2).await;
-    following.until("it is let go", || following.sight() == DirectorySight::default()).await;
+    following.until("it is let go", || following.entry() == DirectoryEntry::default()).await;
     assert!(following.member().is_none() && following.world.server.find(CLUSTER).is_none());
 }
 
 #[tokio::test]
 async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_ours() {
     let world = World::new();
-    let (cx, fleet) = (&world.cx, world.cx.shares.post(Share::Fleet));
-    fleet.leave();
-    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
-    let mut directory = Directory::new(Arc::clone(cx), Box::new(told), Dialer::default());
+    let (cx, fleet) = (&world.cx, world.cx.shares.state(Share::Fleet));
+    fleet.stop();
+    let source =
+        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(cx), Box::new(source), Dialer::default());
     directory.was_read = true;
-    directory.asking.spawn(async { ClusterAnswers::default() });
-    fleet.open();
-    directory.follow().await;
+    directory.queries_running.spawn(async { ClusterAnswers::default() });
+    fleet.start();
+    directory.refresh().await;
     let mut is_unknown = Vec::new();
-    while let Some(answers) = directory.asking.join_next().await {
-        directory.recognize_all(answers.unwrap()).await;
-        directory.attend();
-        is_unknown.push(matches!(cx.members.find("c2", Share::Fleet, fleet.tenure()), Lookup::Unknown));
+    while let Some(answers) = directory.queries_running.join_next().await {
+        directory.apply_answers(answers.unwrap()).await;
+        directory.sync_sessions();
+        is_unknown.push(matches!(cx.members.find("c2", Share::Fleet, fleet.term()), Lookup::Unknown));
     }
     assert_eq!(is_unknown, [false, true]);
 }
@@ -418,17 +419,18 @@ async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_our
 async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
     let world = World::new();
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
-    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    let source =
+        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.was_read = true;
-    directory.add(Listed { name: "c2".to_owned(), ..Cluster::start(UID).await.listed(&token(0)) });
+    directory.add(ListedCluster { name: "c2".to_owned(), ..Cluster::start(UID).await.listed(&token(0)) });
     let counted = |directory: &Directory| {
-        directory.count();
+        directory.update_metrics();
         ["connecting", "unusable"]
             .map(|state| world.cx.metrics.members.get_or_create(&StateLabels { state }).get())
     };
     assert_eq!(counted(&directory), [1, 0]);
-    directory.recognize("c2".to_owned(), UID).await.unwrap();
+    directory.register("c2".to_owned(), UID).await.unwrap();
     assert_eq!(counted(&directory), [0, 1]);
 }
 
@@ -436,12 +438,13 @@ async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
 async fn until_the_directory_is_read_nobody_is_unlisted() {
     let world = World::new();
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
-    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    let source =
+        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     let mut counted = Vec::new();
     for was_read in [false, true] {
         directory.was_read = was_read;
-        directory.count();
+        directory.update_metrics();
         counted.push(
             ["connecting", "unlisted"]
                 .map(|state| world.cx.metrics.members.get_or_create(&StateLabels { state }).get()),
@@ -457,12 +460,13 @@ async fn a_cluster_is_no_second_name_for_itself() {
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
     let clusters = &world.cx.objects.member_clusters;
     let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
-    clusters.gone(&record);
-    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
-    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    clusters.remove(&record);
+    let source =
+        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.add(Cluster::start(UID).await.listed(&token(0)));
     directory.listed.get_mut("c1").unwrap().uid = Some(UID.to_owned());
-    directory.recall().await.unwrap();
+    directory.refresh_records().await.unwrap();
     assert_eq!(directory.refused, BTreeMap::new());
     assert_eq!(directory.listed["c1"].uid.as_deref(), Some(UID));
 }
@@ -470,21 +474,22 @@ async fn a_cluster_is_no_second_name_for_itself() {
 #[tokio::test]
 async fn an_answer_to_a_question_at_another_address_registers_nobody() {
     let world = World::new();
-    let told = Told { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
-    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(told), Dialer::default());
+    let source =
+        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     let (wrong, right) = (Cluster::start("another").await, Cluster::start(UID).await);
     let answer = |from: &Cluster, uid: &str| {
-        let asked = Asked { name: "c1".to_owned(), fingerprint: from.listed(&token(0)).fingerprint };
-        let answer = ClusterAnswer { asked, uid: Some(uid.to_owned()), version: Some(uid.to_owned()) };
+        let query = ClusterQuery { name: "c1".to_owned(), fingerprint: from.listed(&token(0)).fingerprint };
+        let answer = ClusterAnswer { query, uid: Some(uid.to_owned()), version: Some(uid.to_owned()) };
         ClusterAnswers { fleet: None, answers: vec![answer] }
     };
     directory.add(wrong.listed(&token(0)));
     let late = answer(&wrong, "another");
     // The Secret was put right before it came.
     directory.add(right.listed(&token(0)));
-    directory.recognize_all(late).await;
+    directory.apply_answers(late).await;
     assert_eq!((&directory.listed["c1"].uid, directory.listed["c1"].version.as_str()), (&None, ""));
     assert_eq!(world.server.find(CLUSTER), None);
-    directory.recognize_all(answer(&right, UID)).await;
+    directory.apply_answers(answer(&right, UID)).await;
     assert_eq!(directory.listed["c1"].uid.as_deref(), Some(UID));
 }

@@ -1,7 +1,7 @@
-//! The listener: HTTPS for one client alone, who shows a certificate of his name by our authority.
+//! The listener: HTTPS for one client alone, which shows a certificate of its name by our CA.
 
 use super::IssueRefusal;
-use super::desk::Desk;
+use super::worker::IssueQueue;
 use crate::error::Error;
 use crate::tunnel;
 use business_types::issue::{ISSUE_PATH, IssueRequest};
@@ -29,31 +29,31 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// Open connections.
+/// Open connections at a time.
 const CONNECTIONS_MAX: usize = 64;
-/// From the first byte to the end of the handshake.
+/// The deadline of the TLS handshake.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(5);
-/// Head and body of a request.
+/// The deadline for reading a request.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
-/// A connection, however busy: whoever needs a certificate comes again.
+/// The deadline of a connection. A client that needs more certificates connects again.
 const CONNECTION_DEADLINE: Duration = Duration::from_mins(1);
-/// Bytes of a request.
+/// The maximal size of a request body.
 const BODY_MAX: usize = 32 * 1024;
-/// After a connection could not be taken.
+/// The pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Certificates in files, PEM. They are read for each connection, so that new ones hold at once.
+/// Certificate files in PEM. They are read for each connection, so that new ones take effect at once.
 #[derive(Clone, Debug)]
 pub struct IssuerIdentity {
     pub certificate_file: PathBuf,
     pub key_file: PathBuf,
-    /// Who vouches for the client.
+    /// The CA of the client's certificate.
     pub client_ca_file: PathBuf,
-    /// The client's name: the common name of its certificate.
+    /// The common name of the client's certificate.
     pub client_name: String,
 }
 
-/// When the certificate ends that is shown to business-api.
+/// Registers the metric of the server certificate's expiry.
 pub fn register(metrics: &Metrics) -> CertificateEnd {
     CertificateEnd::register(
         metrics,
@@ -62,13 +62,13 @@ pub fn register(metrics: &Metrics) -> CertificateEnd {
     )
 }
 
-/// The end of the first certificate of a PEM file, which is shown.
+/// The expiry of the first certificate in a PEM file, which is the one that is shown.
 pub fn end_of(pem: &[u8]) -> Option<i64> {
     tunnel::end_of(&CertificateDer::from_pem_slice(pem).ok()?)
 }
 
-/// Serves until it is told to end.
-pub async fn run(listener: TcpListener, identity: IssuerIdentity, desk: Desk, end: CancellationToken) {
+/// Serves until the token is cancelled.
+pub async fn run(listener: TcpListener, identity: IssuerIdentity, queue: IssueQueue, end: CancellationToken) {
     let identity = Arc::new(identity);
     let mut connections = JoinSet::new();
     loop {
@@ -77,7 +77,7 @@ pub async fn run(listener: TcpListener, identity: IssuerIdentity, desk: Desk, en
             Some(_ended) = connections.join_next() => {}
             taken = listener.accept(), if connections.len() < CONNECTIONS_MAX => match taken {
                 Ok((stream, _peer)) => {
-                    let serving = serve(stream, Arc::clone(&identity), desk.clone());
+                    let serving = serve(stream, Arc::clone(&identity), queue.clone());
                     connections.spawn(async move {
                         if timeout(CONNECTION_DEADLINE, serving).await.is_err() {
                             tracing::debug!("a connection for certificates has taken too long");
@@ -94,7 +94,7 @@ pub async fn run(listener: TcpListener, identity: IssuerIdentity, desk: Desk, en
     connections.shutdown().await;
 }
 
-async fn serve(stream: TcpStream, identity: Arc<IssuerIdentity>, desk: Desk) {
+async fn serve(stream: TcpStream, identity: Arc<IssuerIdentity>, queue: IssueQueue) {
     let config = match identity.config() {
         Ok(config) => config,
         Err(error) => {
@@ -108,11 +108,11 @@ async fn serve(stream: TcpStream, identity: Arc<IssuerIdentity>, desk: Desk) {
         return;
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first).and_then(common_name);
-    let is_let_in = shown.as_deref() == Some(&identity.client_name);
-    if !is_let_in {
+    let is_authorized = shown.as_deref() == Some(&identity.client_name);
+    if !is_authorized {
         tracing::warn!(name = shown, "a client of another name has asked for certificates");
     }
-    let service = service_fn(|request| answer(request, &desk, is_let_in));
+    let service = service_fn(|request| answer(request, &queue, is_authorized));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(READ_DEADLINE)
@@ -125,10 +125,10 @@ async fn serve(stream: TcpStream, identity: Arc<IssuerIdentity>, desk: Desk) {
 
 async fn answer(
     request: Request<Incoming>,
-    desk: &Desk,
-    is_let_in: bool,
+    queue: &IssueQueue,
+    is_authorized: bool,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
-    if !is_let_in {
+    if !is_authorized {
         let why = "certificates are issued to business-api alone";
         return Ok(failure(&Status::failure(403, "Forbidden", why)));
     }
@@ -139,7 +139,7 @@ async fn answer(
         return Ok(failure(&Status::method_not_allowed()));
     }
     let outcome = match read(request).await {
-        Ok(asked) => desk.issue(asked).await,
+        Ok(asked) => queue.issue(asked).await,
         Err(refusal) => Err(refusal),
     };
     Ok(
@@ -154,7 +154,7 @@ async fn answer(
 
 async fn read(request: Request<Incoming>) -> Result<IssueRequest, IssueRefusal> {
     let body = Limited::new(request.into_body(), BODY_MAX).collect();
-    let wrong = |why: String| IssueRefusal::Wrong(format!("the body cannot be read: {why}"));
+    let wrong = |why: String| IssueRefusal::Invalid(format!("the body cannot be read: {why}"));
     match timeout(READ_DEADLINE, body).await {
         Ok(Ok(body)) => serde_json::from_slice(&body.to_bytes()).map_err(|error| wrong(error.to_string())),
         Ok(Err(error)) => Err(wrong(error.to_string())),
@@ -183,7 +183,7 @@ fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
 }
 
 impl IssuerIdentity {
-    /// What the files say now.
+    /// The TLS configuration from the files as they are now.
     pub fn config(&self) -> Result<Arc<ServerConfig>, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let wrong = |path: &Path, why: String| Error::Config(format!("{}: {why}", path.display()));

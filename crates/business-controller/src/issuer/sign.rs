@@ -1,8 +1,8 @@
-//! The cluster's own way to a certificate: a CertificateSigningRequest that we make and approve, and take away again
-//! whatever becomes of it.
+//! Has a certificate signed by the cluster: creates and approves a CertificateSigningRequest, and deletes it whatever
+//! the outcome is.
 
 use super::IssueRefusal;
-use super::places::IssuingCluster;
+use super::clusters::IssuingCluster;
 use crate::error::{CallFailure, chain};
 use business_types::issue::IssueRequest;
 use http::{Method, Request};
@@ -16,27 +16,27 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Signs certificates of clients.
+/// The signer of client certificates.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// Why we approve, as one word.
+/// The reason of our approval.
 const APPROVED: &str = "BusinessMember";
-/// All of it, but for taking the request away.
+/// The deadline of everything except the deletion of the request.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// Taking the request away.
+/// The deadline of the deletion.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(5);
-/// Between two looks whether it is signed.
-const LOOK_FLOOR: Duration = Duration::from_millis(50);
-const LOOK_CEILING: Duration = Duration::from_secs(1);
+/// The backoff between two checks for the certificate.
+const POLL_MIN: Duration = Duration::from_millis(50);
+const POLL_MAX: Duration = Duration::from_secs(1);
 
-/// Has a request signed in its cluster; the certificate is PEM.
-pub async fn sign(place: IssuingCluster, request: &IssueRequest, id: &str) -> Result<String, IssueRefusal> {
-    let IssuingCluster { signer, dialer, uid, .. } = place;
+/// Has a request signed in its cluster. Returns the certificate in PEM.
+pub async fn sign(cluster: IssuingCluster, request: &IssueRequest, id: &str) -> Result<String, IssueRefusal> {
+    let IssuingCluster { signer, dialer, uid, .. } = cluster;
     let client = dialer.client(signer).map_err(|error| IssueRefusal::Unavailable(error.text()))?;
-    signed_by(&client, &uid, request, id).await
+    sign_with_client(&client, &uid, request, id).await
 }
 
-/// The same through a client.
-pub async fn signed_by(
+/// Has a request signed by the cluster of this client.
+pub async fn sign_with_client(
     client: &Client,
     uid: &str,
     request: &IssueRequest,
@@ -47,10 +47,10 @@ pub async fn signed_by(
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let end = Instant::now() + DEADLINE;
     let work = async {
-        is_the_cluster(client, uid, cluster).await?;
-        let made = api.create(&PostParams::default(), &asked(&name, request)).await;
-        approve(client, &made.map_err(|error| failed(cluster, &error))?, request).await?;
-        issued(&api, &name, cluster).await
+        verify_cluster(client, uid, cluster).await?;
+        let made = api.create(&PostParams::default(), &signing_request(&name, request)).await;
+        approve(client, &made.map_err(|error| refusal_of(cluster, &error))?, request).await?;
+        wait_for_certificate(&api, &name, cluster).await
     };
     let outcome = tokio::time::timeout_at(end, work).await;
     let how = DeleteParams::default();
@@ -73,17 +73,17 @@ pub async fn signed_by(
     })
 }
 
-/// Another cluster behind the name signs nothing.
-async fn is_the_cluster(client: &Client, uid: &str, cluster: &str) -> Result<(), IssueRefusal> {
+/// Checks that the client leads to this cluster. Another one under its name signs nothing.
+async fn verify_cluster(client: &Client, uid: &str, cluster: &str) -> Result<(), IssueRefusal> {
     let api: Api<Namespace> = Api::all(client.clone());
-    let found = api.get("kube-system").await.map_err(|error| failed(cluster, &error))?;
+    let found = api.get("kube-system").await.map_err(|error| refusal_of(cluster, &error))?;
     if found.metadata.uid.as_deref() == Some(uid) {
         return Ok(());
     }
     Err(IssueRefusal::CannotSign(format!("cluster {cluster}: another cluster answers in its place")))
 }
 
-fn asked(name: &str, request: &IssueRequest) -> CertificateSigningRequest {
+fn signing_request(name: &str, request: &IssueRequest) -> CertificateSigningRequest {
     let seconds = i32::try_from(request.expiration_seconds).unwrap_or(i32::MAX);
     CertificateSigningRequest {
         metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
@@ -119,19 +119,19 @@ async fn approve(
         .body(body.to_string().into_bytes())
         .map_err(|error| wrong(&error))?;
     let approved = client.request::<CertificateSigningRequest>(call).await;
-    approved.map(drop).map_err(|error| failed(cluster, &error))
+    approved.map(drop).map_err(|error| refusal_of(cluster, &error))
 }
 
-/// Waits until it is signed; the caller's deadline ends the wait with what is missing then.
-async fn issued(
+/// Waits for the certificate, for half of the deadline.
+async fn wait_for_certificate(
     api: &Api<CertificateSigningRequest>,
     name: &str,
     cluster: &str,
 ) -> Result<String, IssueRefusal> {
     let end = Instant::now() + DEADLINE / 2;
-    let mut backoff = Backoff::new(LOOK_FLOOR, LOOK_CEILING);
+    let mut backoff = Backoff::new(POLL_MIN, POLL_MAX);
     loop {
-        let seen = api.get(name).await.map_err(|error| failed(cluster, &error))?;
+        let seen = api.get(name).await.map_err(|error| refusal_of(cluster, &error))?;
         let status = seen.status.unwrap_or_default();
         if let Some(ByteString(certificate)) = status.certificate {
             return String::from_utf8(certificate).map_err(|error| {
@@ -159,8 +159,8 @@ async fn issued(
     }
 }
 
-/// What a call to the cluster that failed means.
-fn failed(cluster: &str, error: &kube::Error) -> IssueRefusal {
+/// What a failed call to the cluster means for the caller.
+fn refusal_of(cluster: &str, error: &kube::Error) -> IssueRefusal {
     match error {
         kube::Error::Api(status) if status.code == 429 || status.code >= 500 => {
             IssueRefusal::Unavailable(format!("cluster {cluster}: {} {}", status.code, status.message))

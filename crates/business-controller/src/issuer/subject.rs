@@ -1,4 +1,5 @@
-//! Whose certificate a request is for. The cluster's policy looks at the same, so that neither has to be believed.
+//! Checks the subject of a certificate request. The cluster's policy checks the same, so that neither has to trust the
+//! other.
 
 use super::IssueRefusal;
 use business_types::access;
@@ -8,12 +9,12 @@ use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME
 use x509_parser::prelude::FromDer as _;
 use x509_parser::x509::X509Name;
 
-/// The label of a PEM block.
+/// The label of the PEM block.
 const LABEL: &str = "CERTIFICATE REQUEST";
 
-/// Whether a request asks for exactly the subject that it says, in our form, and for nothing else.
+/// Checks that a request asks for exactly the subject that it states, in our form, and for nothing else.
 pub fn check(request: &IssueRequest) -> Result<(), IssueRefusal> {
-    let wrong = |why: &str| Err(IssueRefusal::Wrong(why.to_owned()));
+    let wrong = |why: &str| Err(IssueRefusal::Invalid(why.to_owned()));
     if !(VALID_SECONDS_MIN..=VALID_SECONDS_MAX).contains(&request.expiration_seconds) {
         return wrong("a certificate is valid for 10 minutes to 365 days");
     }
@@ -42,7 +43,7 @@ pub fn check(request: &IssueRequest) -> Result<(), IssueRefusal> {
     Ok(())
 }
 
-/// Whether a name is that of the user and the groups; `None` when it holds what is no text.
+/// Whether a name is exactly that of the user and the groups; `None` if it has anything else.
 fn names(name: &X509Name<'_>, request: &IssueRequest) -> Option<bool> {
     let (mut users, mut groups) = (Vec::new(), Vec::new());
     for attribute in name.iter_attributes() {

@@ -1,17 +1,17 @@
-//! Calls to a member cluster. Every write has a deadline, which the server is told, so that a former holder's
-//! writes have ended before another one believes what he sees.
+//! Calls to a member cluster. Every write has a deadline, which the server is told, so that the writes of a former
+//! holder have ended before the next holder relies on what it reads.
 
 use super::binding::{self, ClusterBinding, Grantee, RBAC};
 use super::marks::UID_MAX;
 use super::namespace::ClusterNamespace;
-use super::pages::Pages;
+use super::pages::PagedList;
 use super::pull_objects::{PullAccount, PullSecret};
 use super::quota::ClusterQuota;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
-use crate::error::{CallFailure, Error, if_there, is_of_credentials};
-use crate::fence::{Fence, OpenWrites};
+use crate::error::{CallFailure, Error, is_unauthorized, not_found_as_none};
+use crate::fence::{Fence, InFlightWrites};
+use crate::field_managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use crate::kinds::revision;
-use crate::managers::{FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use http::{Method, Request};
@@ -31,19 +31,19 @@ use std::time::Duration;
 
 /// A read that takes longer has failed.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
-/// The same of a page of a list, which may be large.
+/// The same for a page of a list, which may be large.
 const PAGE_DEADLINE: Duration = Duration::from_secs(30);
 /// The server gives up this much earlier than we do.
 const SERVER_MARGIN: Duration = Duration::from_secs(1);
-/// Bytes that are kept of a version: each of the cluster's namespaces says it.
+/// Bytes of the version that are kept: it is copied into each namespace of the cluster.
 const VERSION_MAX: usize = 64;
-/// What became of a write that was answered too late.
-const ANEW: &str = "the cluster was connected to anew meanwhile";
+/// The error of a write that was answered after the connection epoch had ended.
+const RECONNECTED: &str = "the cluster was connected to anew meanwhile";
 
 const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
-/// The same as a list of one, which says how far the cluster's history has come.
+/// The same as a list of one object, which also has the newest revision of the cluster.
 const KUBE_SYSTEM_LISTED: &str = "/api/v1/namespaces?fieldSelector=metadata.name%3Dkube-system";
-/// It is asked for every few seconds: no more than its metadata.
+/// Only metadata is requested, since it is read every few seconds.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LISTED: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -51,10 +51,10 @@ const METADATA_LISTED: &str =
 /// Calls to one member cluster.
 pub struct MemberApi {
     client: RwLock<Client>,
-    /// How often it was connected to anew.
-    era: AtomicU64,
+    /// Changes whenever the cluster is connected to again.
+    connection_epoch: AtomicU64,
     fence: Arc<Fence>,
-    writes: Arc<OpenWrites>,
+    writes: Arc<InFlightWrites>,
 }
 
 impl std::fmt::Debug for MemberApi {
@@ -64,17 +64,17 @@ impl std::fmt::Debug for MemberApi {
 }
 
 impl MemberApi {
-    /// Through this client; writes only as the fence allows. `uid` is the cluster's: what may be under way to it is
-    /// known whatever way there is taken.
+    /// Calls through this client; writes are subject to the fence. `uid` is the cluster's: in-flight writes are counted
+    /// by it, whatever the client.
     pub fn new(client: Client, uid: &str, fence: &Arc<Fence>) -> Self {
-        Self { writes: fence.writes_to(uid), ..Self::for_questions(client, fence) }
+        Self { writes: fence.writes_to(uid), ..Self::for_unidentified_cluster(client, fence) }
     }
 
-    /// To a cluster of which it is not known yet which one it is.
-    pub fn for_questions(client: Client, fence: &Arc<Fence>) -> Self {
+    /// Calls to a cluster whose uid is not known yet.
+    pub fn for_unidentified_cluster(client: Client, fence: &Arc<Fence>) -> Self {
         Self {
             client: RwLock::new(client),
-            era: AtomicU64::default(),
+            connection_epoch: AtomicU64::default(),
             fence: Arc::clone(fence),
             writes: Arc::default(),
         }
@@ -85,54 +85,55 @@ impl MemberApi {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Calls that begin from now on go through this client. It must lead to the same cluster: what is under way there
-    /// stays counted.
-    pub fn switch(&self, client: Client) {
+    /// Replaces the client for calls that begin from now on. It must lead to the same cluster: in-flight writes stay
+    /// counted.
+    pub fn set_client(&self, client: Client) {
         *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
-        // Last, so that who is in the new era has the new client.
-        self.begin_era();
+        // After the client was set, so that every call of the new epoch uses it.
+        self.begin_connection_epoch();
     }
 
-    /// It is connected to anew, and its history may be another one: an answer to a write that was sent before says nothing of it.
-    pub fn begin_era(&self) {
-        self.era.fetch_add(1, Ordering::SeqCst);
+    /// The cluster is connected to again, and its history may be another one: an answer to an earlier write says
+    /// nothing about it.
+    pub fn begin_connection_epoch(&self) {
+        self.connection_epoch.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether no write to this cluster can happen any more that is not seen yet, neither a former holder's nor one
-    /// of ours without an answer. Else the time to wait.
+    /// Whether neither a write of a former holder nor an unanswered write of ours can still be executed in this
+    /// cluster. The error is the time to wait.
     pub fn may_confirm(&self) -> Result<(), Duration> {
         self.fence.may_confirm(&self.writes)
     }
 
-    /// The same of one namespace, to which nothing may be under way at all. Else the time to wait.
+    /// The same for one namespace, to which no write may be in flight either. The error is the time to wait.
     pub fn may_confirm_at(&self, namespace: &str) -> Result<(), Duration> {
         self.fence.may_confirm_at(&self.writes, namespace)
     }
 
     /// Whether no former holder's write can arrive any more.
-    pub fn former_holders_have_ended(&self) -> bool {
-        self.fence.former_holders_have_ended().is_ok()
+    pub fn former_holders_writes_ended(&self) -> bool {
+        self.fence.former_holders_writes_ended().is_ok()
     }
 
-    /// What tells clusters apart: the uid of `kube-system`.
+    /// The identity of the cluster: the uid of its `kube-system`.
     pub async fn cluster_uid(&self) -> Result<String, CallFailure> {
         let namespace: Identified = self.read_as(KUBE_SYSTEM, METADATA).await?;
-        usable(namespace.metadata.uid)
+        valid_uid(namespace.metadata.uid)
     }
 
-    /// The same, and the newest revision there: a list that names no revision is read from the storage.
+    /// The same, and the newest revision there: a list without a resourceVersion is read from the storage.
     pub async fn identity(&self) -> Result<Identity, CallFailure> {
         let list: IdentifiedList = self.read_as(KUBE_SYSTEM_LISTED, METADATA_LISTED).await?;
         let revision = revision(&list.metadata.resource_version.unwrap_or_default());
         let uid = list.items.into_iter().next().and_then(|namespace| namespace.metadata.uid);
-        Ok(Identity { uid: usable(uid)?, revision })
+        Ok(Identity { uid: valid_uid(uid)?, revision })
     }
 
-    /// Whether its credentials are refused there. No answer is no refusal.
-    pub async fn is_locked_out(&self) -> bool {
+    /// Whether the cluster answers our credentials with 401. No answer is no refusal.
+    pub async fn has_refused_credentials(&self) -> bool {
         let Ok(request) = Request::get(KUBE_SYSTEM).body(Vec::new()) else { return false };
         let asked = tokio::time::timeout(READ_DEADLINE, self.client().request::<IgnoredAny>(request)).await;
-        matches!(asked, Ok(Err(error)) if is_of_credentials(&error))
+        matches!(asked, Ok(Err(error)) if is_unauthorized(&error))
     }
 
     /// Its Kubernetes version, such as `v1.36.3`.
@@ -141,10 +142,10 @@ impl MemberApi {
         Ok(shortened(&info.git_version.unwrap_or_default(), VERSION_MAX))
     }
 
-    /// The next page of a list, of what is selected; `None` where it is too large, and smaller ones are to be asked for.
+    /// The next page of a list with these selectors; `None` if it is too large and smaller pages are to be requested.
     pub(crate) async fn page<T: DeserializeOwned>(
         &self,
-        pages: &mut Pages,
+        pages: &mut PagedList,
         path: &str,
         select: &str,
     ) -> Result<Option<T>, CallFailure> {
@@ -195,7 +196,7 @@ impl MemberApi {
     pub async fn delete_quota(&self, name: &str, quota: &ClusterQuota) -> Result<(), Error> {
         let read = json!({ "uid": quota.uid, "resourceVersion": quota.resource_version });
         let options = json!({ "preconditions": read, "propagationPolicy": "Background" });
-        gone_is_fine(self.write::<IgnoredAny>(name, Method::DELETE, &quota_path(name), &options).await)
+        ignore_not_found(self.write::<IgnoredAny>(name, Method::DELETE, &quota_path(name), &options).await)
     }
 
     /// The binding of a role in a namespace as it is now.
@@ -205,7 +206,7 @@ impl MemberApi {
         role: AccessRole,
     ) -> Result<Option<ClusterBinding>, CallFailure> {
         let read = self.read::<RoleBinding>(&binding_path(namespace, role)).await;
-        Ok(if_there(read)?.and_then(ClusterBinding::of))
+        Ok(not_found_as_none(read)?.and_then(ClusterBinding::of))
     }
 
     /// Whom the binding of a role names, if it is still at the resourceVersion that was read.
@@ -248,28 +249,35 @@ impl MemberApi {
     /// Deletes exactly this binding. One that is gone is no error.
     pub async fn delete_binding(&self, namespace: &str, role: AccessRole, uid: &str) -> Result<(), Error> {
         let path = binding_path(namespace, role);
-        gone_is_fine(self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        ignore_not_found(
+            self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await,
+        )
     }
 
-    /// Deletes exactly this binding, whatever it is called. It names nobody before: a finalizer would keep it, and with it
-    /// everybody whom it names. One that is gone is no error.
-    pub async fn withdraw_binding(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
+    /// Deletes exactly this binding, whatever its name. Its subjects are removed before: a finalizer could keep the
+    /// binding, and with it everybody's roles. A binding that is gone is no error.
+    pub async fn empty_and_delete_binding(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+    ) -> Result<(), Error> {
         let path = format!("{}/{name}", bindings_path(namespace));
         let nobody = json!({ "metadata": { "uid": uid }, "subjects": [] });
         let emptied = match self.write::<IgnoredAny>(namespace, Method::PATCH, &path, &nobody).await {
-            // A cluster that does not take this may take the deletion.
+            // A cluster that refuses this may accept the deletion.
             Ok(_) | Err(Error::Member(CallFailure::Refused { .. })) => Ok(()),
-            // So may one that fails at it. Whether it still names somebody is seen at the next look.
+            // So may a cluster that fails here. Whether subjects are left is seen in the next pass.
             Err(error @ Error::Member(CallFailure::Unavailable(_))) => Err(error),
             Err(Error::Member(CallFailure::NotFound)) => return Ok(()),
             Err(error) => return Err(error),
         };
         let deleted = self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await;
-        gone_is_fine(deleted).and(emptied)
+        ignore_not_found(deleted).and(emptied)
     }
 
-    /// Makes an object of a template what is asked for, or makes it; what others have put beside it stays. The body carries the
-    /// uid and the resourceVersion of what was seen there, if anything was.
+    /// Applies an object of a template by server-side apply; fields that others have added stay. The body carries uid
+    /// and resourceVersion of the object that was seen there, if any.
     pub async fn apply_template_object(
         &self,
         kind: TemplateObjectKind,
@@ -278,9 +286,9 @@ impl MemberApi {
         body: &Value,
     ) -> Result<Option<TemplateObject>, Error> {
         let path = kind.path(namespace, name);
-        let content =
-            Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
-        let object = self.send::<DynamicObject>(namespace, Method::PATCH, &path, body, content).await?;
+        let options =
+            WriteOptions { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
+        let object = self.send::<DynamicObject>(namespace, Method::PATCH, &path, body, options).await?;
         Ok(TemplateObject::of(kind, object))
     }
 
@@ -291,30 +299,32 @@ impl MemberApi {
         object: &TemplateObject,
     ) -> Result<(), Error> {
         let path = object.kind.path(namespace, &object.name);
-        gone_is_fine(
+        ignore_not_found(
             self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(&object.uid)).await,
         )
     }
 
-    /// Makes the pull secret of a namespace what is asked for, or makes it. What is in it is not read back. The body carries the
-    /// uid and the resourceVersion of what was seen there, if anything was.
+    /// Applies the pull secret of a namespace by server-side apply. Its content is not read back. The body carries uid
+    /// and resourceVersion of the Secret that was seen there, if any.
     pub async fn apply_pull_secret(
         &self,
         namespace: &str,
         body: &Value,
     ) -> Result<Option<PullSecret>, Error> {
-        let content =
-            Content { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
+        let options =
+            WriteOptions { type_: "application/apply-patch+yaml", manager: TEMPLATE_MANAGER, forced: true };
         let path = pull_secret_path(namespace);
         let there =
-            self.send::<PartialObjectMeta<Secret>>(namespace, Method::PATCH, &path, body, content).await?;
+            self.send::<PartialObjectMeta<Secret>>(namespace, Method::PATCH, &path, body, options).await?;
         Ok(PullSecret::of(there.metadata))
     }
 
     /// Deletes exactly this pull secret. One that is gone is no error.
     pub async fn delete_pull_secret(&self, namespace: &str, uid: &str) -> Result<(), Error> {
         let path = pull_secret_path(namespace);
-        gone_is_fine(self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await)
+        ignore_not_found(
+            self.write::<IgnoredAny>(namespace, Method::DELETE, &path, &delete_options(uid)).await,
+        )
     }
 
     /// A service account as it is now. Our right is to list them: a list of one name is read from the storage.
@@ -361,8 +371,8 @@ impl MemberApi {
         body: &Value,
     ) -> Result<T, Error> {
         let type_ = if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
-        let content = Content { type_, manager: FIELD_MANAGER, forced: false };
-        self.send(namespace, method, path, body, content).await
+        let options = WriteOptions { type_, manager: FIELD_MANAGER, forced: false };
+        self.send(namespace, method, path, body, options).await
     }
 
     async fn send<T: DeserializeOwned>(
@@ -371,9 +381,9 @@ impl MemberApi {
         method: Method,
         path: &str,
         body: &Value,
-        content: Content,
+        options: WriteOptions,
     ) -> Result<T, Error> {
-        let Content { type_, manager, forced } = content;
+        let WriteOptions { type_, manager, forced } = options;
         let deadline = self.fence.write_deadline();
         let server = deadline.saturating_sub(SERVER_MARGIN).max(Duration::from_secs(1)).as_secs();
         let force = if forced { "&force=true" } else { "" };
@@ -383,15 +393,16 @@ impl MemberApi {
             .header(http::header::CONTENT_TYPE, type_)
             .body(body.to_string().into_bytes())
             .map_err(|error| Error::Member(kube::Error::HttpError(error).into()))?;
-        // From here on it counts as under way, whatever becomes of this future.
+        // From here on the write counts as in flight, even if this future is dropped.
         let open = self.fence.begin_write(&self.writes)?.to(namespace);
-        let era = self.era.load(Ordering::SeqCst);
+        let connection_epoch = self.connection_epoch.load(Ordering::SeqCst);
         let result = match tokio::time::timeout(deadline, self.client().request(request)).await {
             Ok(result) => result.map_err(CallFailure::from),
             Err(_elapsed) => Err(CallFailure::deadline(deadline)),
         };
-        let is_of_now = self.era.load(Ordering::SeqCst) == era;
-        let result = if is_of_now { result } else { Err(CallFailure::Unavailable(ANEW.to_owned())) };
+        let is_same_epoch = self.connection_epoch.load(Ordering::SeqCst) == connection_epoch;
+        let result =
+            if is_same_epoch { result } else { Err(CallFailure::Unavailable(RECONNECTED.to_owned())) };
         if !matches!(result, Err(CallFailure::Unavailable(_))) {
             open.answered();
         }
@@ -399,16 +410,16 @@ impl MemberApi {
     }
 }
 
-/// Which cluster answers.
+/// The identity of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The uid of `kube-system`.
     pub uid: String,
-    /// How far its history has come; 0 where it does not say.
+    /// The newest revision; 0 if the answer lacks it.
     pub revision: u64,
 }
 
-/// What tells clusters apart, of whatever is answered: its owner may have anything told beside it.
+/// The only fields that are read of the answer: the owner of the cluster may put anything beside them.
 #[derive(Deserialize)]
 struct Identified {
     #[serde(default)]
@@ -436,18 +447,18 @@ struct VersionInfo {
     git_version: Option<String>,
 }
 
-/// Its uid, where it has one that Kubernetes may have made: it is stored and shown.
-fn usable(uid: Option<String>) -> Result<String, CallFailure> {
-    let usable = uid.filter(|uid| uid.len() <= UID_MAX);
-    usable.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid of Kubernetes".to_owned()))
+/// The uid, if it is one that Kubernetes may have made: it is stored and shown.
+fn valid_uid(uid: Option<String>) -> Result<String, CallFailure> {
+    let valid_uid = uid.filter(|uid| uid.len() <= UID_MAX);
+    valid_uid.ok_or_else(|| CallFailure::Unavailable("kube-system has no uid of Kubernetes".to_owned()))
 }
 
-/// What the body of a write is, and who writes.
+/// How a write is sent.
 #[derive(Clone, Copy, Debug)]
-struct Content {
+struct WriteOptions {
     type_: &'static str,
     manager: &'static str,
-    /// Fields of others are taken over.
+    /// Takes over fields of other managers.
     forced: bool,
 }
 
@@ -467,8 +478,8 @@ fn binding_path(namespace: &str, role: AccessRole) -> String {
     format!("{}/{}", bindings_path(namespace), role.name())
 }
 
-/// What is applied was decided from this version of the object: over any other one it is a conflict.
-pub fn based_on(body: &mut Value, uid: &str, resource_version: &str) {
+/// Makes an apply conditional on this version of the object.
+pub fn set_preconditions(body: &mut Value, uid: &str, resource_version: &str) {
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.insert("uid".to_owned(), json!(uid));
         metadata.insert("resourceVersion".to_owned(), json!(resource_version));
@@ -480,10 +491,10 @@ fn delete_options(uid: &str) -> Value {
 }
 
 fn optional<T, V: From<T>>(result: Result<T, CallFailure>) -> Result<Option<V>, CallFailure> {
-    Ok(if_there(result)?.map(V::from))
+    Ok(not_found_as_none(result)?.map(V::from))
 }
 
-fn gone_is_fine(result: Result<IgnoredAny, Error>) -> Result<(), Error> {
+fn ignore_not_found(result: Result<IgnoredAny, Error>) -> Result<(), Error> {
     match result {
         Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(()),
         Err(error) => Err(error),
@@ -497,7 +508,7 @@ mod tests {
     use crate::fixtures::server::{Link, Passage};
     use crate::fixtures::world::{NAMESPACE, World, times};
     use crate::member::Member;
-    use crate::member::counting::RECOUNT;
+    use crate::member::recount::RECOUNT;
     use crate::shares::Share;
     use tokio::time::{advance, sleep};
 
@@ -527,12 +538,12 @@ mod tests {
     async fn an_answer_to_what_was_sent_before_the_cluster_was_connected_to_anew_is_none() {
         let (world, link, second) = (World::new(), Link::default(), Duration::from_secs(1));
         link.is(Passage::Slow(second));
-        let share = world.cx.shares.post(Share::Clusters(0));
+        let share = world.cx.shares.state(Share::Clusters(0));
         let member = Member::new("c1", CLUSTER_UID, world.server.client_over(&link), share, RECOUNT);
         let body = json!({ "metadata": { "name": "web" } });
         let (made, ()) = tokio::join!(member.api.create_namespace("web", &body), async {
             sleep(second).await;
-            member.switch(world.server.client());
+            member.set_client(world.server.client());
         });
         assert!(matches!(made, Err(Error::Member(CallFailure::Unavailable(_)))), "{made:?}");
         assert!(world.server.find(NAMESPACE).is_some(), "it is there, and a list tells");

@@ -1,7 +1,7 @@
-//! Bindings of a member cluster, trimmed to what is decided from, and whom they name.
+//! Role bindings of a member cluster, trimmed to the fields that the controller uses.
 
 use super::marks::Marks;
-use super::sights::Versioned;
+use super::watch_store::Versioned;
 use super::weight;
 use crate::digest;
 use business_types::access::AccessRole;
@@ -15,43 +15,43 @@ pub const RBAC: &str = "rbac.authorization.k8s.io";
 /// A `RoleBinding` in a member cluster that is named like one of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterBinding {
-    /// What its name says.
+    /// The role that its name stands for.
     pub role: AccessRole,
     /// `metadata.uid`
     pub uid: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
     pub marks: Marks,
-    /// Whether its `roleRef`, which never changes, is the role that its name says.
+    /// Whether its `roleRef`, which is immutable, is that role.
     pub binds_its_role: bool,
-    pub named: Named,
+    pub named: GranteeDigest,
     /// It is being deleted.
     pub deleting: bool,
 }
 
-/// Whom a binding names, as far as it is kept: there may be thousands, in each namespace of a project.
+/// The subjects of a binding as a digest: there may be thousands in each namespace of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct GranteeDigest {
     count: usize,
     digest: String,
 }
 
-impl Named {
+impl GranteeDigest {
     pub fn of(grantees: &BTreeSet<Grantee>) -> Self {
         Self { count: grantees.len(), digest: digest::of(grantees) }
     }
 
-    /// Whether it is exactly these.
-    pub fn is(&self, grantees: &BTreeSet<Grantee>) -> bool {
+    /// Whether these are exactly the subjects.
+    pub fn matches(&self, grantees: &BTreeSet<Grantee>) -> bool {
         self.count == grantees.len() && *self == Self::of(grantees)
     }
 
-    pub fn is_nobody(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// Somebody whom a binding names.
+/// A subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Grantee {
     User(String),
@@ -60,7 +60,7 @@ pub enum Grantee {
         namespace: String,
         name: String,
     },
-    /// What we never write.
+    /// A subject of a form that we never write.
     Other,
 }
 
@@ -76,13 +76,13 @@ impl From<Subject> for Grantee {
     }
 }
 
-/// Whom a binding names.
+/// The subjects of a binding.
 pub fn grantees(subjects: Option<Vec<Subject>>) -> BTreeSet<Grantee> {
     subjects.unwrap_or_default().into_iter().map(Grantee::from).collect()
 }
 
 impl ClusterBinding {
-    /// `None` for one that is not named like ours.
+    /// `None` for a binding that is not named like ours.
     pub fn of(binding: RoleBinding) -> Option<Self> {
         let RoleBinding { metadata, role_ref, subjects } = binding;
         let role = AccessRole::of_name(metadata.name.as_deref()?)?;
@@ -93,7 +93,7 @@ impl ClusterBinding {
             binds_its_role: api_group.as_deref() == Some(RBAC)
                 && kind == "ClusterRole"
                 && name == role.name(),
-            named: Named::of(&grantees(subjects)),
+            named: GranteeDigest::of(&grantees(subjects)),
             deleting: metadata.deletion_timestamp.is_some(),
             uid: metadata.uid.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -135,7 +135,11 @@ mod tests {
         };
         let (many, one) = (naming(5_000), naming(1));
         assert_eq!(many.weight(), one.weight());
-        assert!(many.named.is(&of(5_000)) && !many.named.is(&of(4_999)) && !one.named.is(&of(5_000)));
-        assert!(naming(0).named.is_nobody() && !one.named.is_nobody());
+        assert!(
+            many.named.matches(&of(5_000))
+                && !many.named.matches(&of(4_999))
+                && !one.named.matches(&of(5_000))
+        );
+        assert!(naming(0).named.is_empty() && !one.named.is_empty());
     }
 }

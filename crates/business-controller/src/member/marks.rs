@@ -1,13 +1,13 @@
-//! Marks of ours on objects in a member cluster.
+//! Our marks on objects in a member cluster.
 
 use super::weight;
 use business_types::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Bytes of a uid, of which Kubernetes makes 36: what is longer is none.
+/// The longest uid in bytes. Kubernetes makes 36; a longer one is ignored.
 pub const UID_MAX: usize = 64;
 
-/// Marks of ours on an object in a member cluster. Anybody may have written them: only a seal that holds says anything.
+/// Our marks on an object in a member cluster. Anybody may have written them: only a valid seal proves something.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Label: the project.
@@ -16,9 +16,9 @@ pub struct Marks {
     pub namespace: Option<String>,
     /// Annotation: uid of the business namespace.
     pub uid: Option<String>,
-    /// Annotation: it was not made by us.
+    /// Annotation: the namespace was not created by us.
     pub adopted: bool,
-    /// Annotation: the seal, unproved.
+    /// Annotation: the seal, not verified.
     pub seal: Option<String>,
 }
 

@@ -1,15 +1,15 @@
-//! Namespaces of a member cluster, trimmed to what is decided from.
+//! Namespaces of a member cluster, trimmed to the fields that the controller uses.
 
-use super::dressing::Dressing;
 use super::marks::{Marks, annotation};
-use super::sights::Versioned;
+use super::template_metadata::TemplateMetadata;
+use super::watch_store::Versioned;
 use super::weight;
 use business_types::names;
 use k8s_openapi::api::core::v1::Namespace;
 use meta::field::shortened;
 
-/// What is kept of a namespace that is going: so many messages of its conditions, and so many bytes of each. They name what tenants
-/// have put there.
+/// How many condition messages of a terminating namespace are kept, and how many bytes of each. They contain names that
+/// tenants choose.
 const REMAINING_MAX: usize = 8;
 const REMAINING_TEXT_MAX: usize = 256;
 
@@ -25,13 +25,13 @@ pub struct ClusterNamespace {
     /// `metadata.creationTimestamp`, in seconds since 1970.
     pub created: i64,
     pub marks: Marks,
-    /// What of it a template has set.
-    pub dressing: Dressing,
-    /// Consent to its adoption: `<project>/<name>`.
+    /// Labels and annotations that a template has set.
+    pub template_metadata: TemplateMetadata,
+    /// Annotation: consent to its adoption, as `<project>/<name>`.
     pub adopt: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
-    /// What holds its deletion up, as its own conditions say.
+    /// What blocks its deletion, as its conditions say.
     pub remaining: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl From<Namespace> for ClusterNamespace {
             .map(|condition| shortened(&condition.message.unwrap_or(condition.type_), REMAINING_TEXT_MAX));
         Self {
             marks: Marks::of(&metadata),
-            dressing: Dressing::of(&metadata),
+            template_metadata: TemplateMetadata::of(&metadata),
             adopt: annotation(&metadata, names::ADOPT_ANNOTATION),
             created: metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second()),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -67,7 +67,7 @@ impl Versioned for ClusterNamespace {
         weight::of(self)
             .saturating_add(weight::texts(texts.into_iter().chain(&self.adopt).chain(&self.remaining)))
             .saturating_add(self.marks.weight())
-            .saturating_add(self.dressing.weight())
+            .saturating_add(self.template_metadata.weight())
     }
 }
 

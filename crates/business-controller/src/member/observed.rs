@@ -1,14 +1,14 @@
-//! What is seen of a member cluster.
+//! The cache of a member cluster.
 
 use super::binding::ClusterBinding;
-use super::counting::{Counted, Countings};
-use super::first_list::FirstList;
+use super::initial_list::InitialList;
 use super::namespace::ClusterNamespace;
 use super::others::{OtherAccess, OtherBinding, OtherBindings};
 use super::pull_objects::PullObjects;
 use super::quota::ClusterQuota;
-use super::sights::{ListEnd, Sights};
+use super::recount::{QuotaHistories, UsageRecount};
 use super::template_objects::TemplateObjects;
+use super::watch_store::{ListEnd, WatchStore};
 use super::weight;
 use crate::error::ListFailure;
 use business_types::access::AccessRole;
@@ -16,34 +16,34 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// What is seen of a member cluster by its watches, brought forward by the answers to own writes.
+/// The cache of a member cluster: filled by its watches, and brought forward by the answers to our own writes.
 #[derive(Debug)]
 pub struct Observed {
-    /// Within this time the cluster counts everything anew.
+    /// Within this time the cluster has recounted its quotas.
     recount: Duration,
     inner: RwLock<ObservedInner>,
-    /// What templates have put there.
+    /// Objects that templates have created.
     pub templates: TemplateObjects,
-    /// Their pull secrets.
+    /// Pull secrets, and the service accounts that use them.
     pub pulls: PullObjects,
 }
 
 #[derive(Debug, Default)]
 struct ObservedInner {
-    namespaces: Sights<ClusterNamespace>,
-    quotas: Sights<ClusterQuota>,
-    countings: Countings,
+    namespaces: WatchStore<ClusterNamespace>,
+    quotas: WatchStore<ClusterQuota>,
+    histories: QuotaHistories,
     /// By [`binding_key`].
-    bindings: Sights<ClusterBinding>,
+    bindings: WatchStore<ClusterBinding>,
     others: OtherBindings,
-    bindings_list: FirstList,
+    bindings_list: InitialList,
 }
 
-/// The bindings of a namespace, as far as they are known.
+/// The role bindings of a namespace that are named like ours.
 #[derive(Clone, Debug)]
-pub enum SeenBindings {
-    /// They were not listed yet; if that has failed, why.
-    Unlisted(Option<ListFailure>),
+pub enum NamespaceBindings {
+    /// They were not listed yet. If the list has failed, why.
+    NotListed(Option<ListFailure>),
     Listed(BTreeMap<AccessRole, Arc<ClusterBinding>>),
 }
 
@@ -51,19 +51,19 @@ fn binding_key(namespace: &str, role: AccessRole) -> String {
     format!("{namespace}/{}", role.name())
 }
 
-/// What a change of a quota means for its namespace.
+/// What has changed in a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Concern {
-    /// Nothing new.
-    Nothing,
-    /// Only figures of use.
-    Figures,
+pub enum QuotaChange {
+    /// Nothing.
+    None,
+    /// Only the usage.
+    UsageOnly,
     /// Anything else.
     State,
 }
 
 impl Observed {
-    /// Nothing is seen yet of a cluster that counts use again within this time.
+    /// An empty cache of a cluster that recounts its quotas within `recount`.
     pub fn new(recount: Duration) -> Self {
         Self {
             recount,
@@ -73,15 +73,15 @@ impl Observed {
         }
     }
 
-    /// Whether namespaces and quotas were listed since the cluster was last connected to. Nothing waits for bindings: we
-    /// may not have the right to see them.
+    /// Whether namespaces and quotas were listed since the cluster was connected to. Role bindings are optional: we may
+    /// have no right to list them.
     pub fn is_synced(&self) -> bool {
         let inner = self.read();
         inner.namespaces.is_synced() && inner.quotas.is_synced()
     }
 
-    /// Whether every list has ended, or is of what we may not see; those of pull secrets where there are any.
-    pub fn is_listed_whole(&self, has_pulls: bool) -> bool {
+    /// Whether every list has ended or is forbidden; those of pull secrets count only with `has_pulls`.
+    pub fn is_fully_listed(&self, has_pulls: bool) -> bool {
         let bindings = {
             let inner = self.read();
             inner.bindings.is_synced() || inner.bindings_list.is_forbidden()
@@ -90,32 +90,32 @@ impl Observed {
         self.is_synced() && bindings && pulls && self.templates.are_listed()
     }
 
-    /// Forgets everything: the cluster is connected to anew, and its revisions may have gone back.
+    /// Clears the cache: the cluster is connected to again, and its revisions may have gone back.
     pub fn reset(&self) {
         *self.write() = ObservedInner::default();
         self.templates.reset();
         self.pulls.reset();
     }
 
-    /// The same, but that the watch of quotas goes on where it was.
+    /// The same, but as if the watch of quotas had not been interrupted.
     #[cfg(test)]
-    pub fn reset_but_countings(&self) {
-        let countings = std::mem::take(&mut self.write().countings);
+    pub fn reset_except_histories(&self) {
+        let histories = std::mem::take(&mut self.write().histories);
         self.reset();
-        self.write().countings = countings;
+        self.write().histories = histories;
     }
 
-    /// About how many bytes all that is seen takes.
+    /// The estimated bytes of the cache.
     pub fn weight(&self) -> usize {
         let inner = self.read();
-        let ObservedInner { namespaces, quotas, countings, bindings, others, bindings_list: _ } = &*inner;
-        let quotas = quotas.weight().saturating_add(countings.weight());
+        let ObservedInner { namespaces, quotas, histories, bindings, others, bindings_list: _ } = &*inner;
+        let quotas = quotas.weight().saturating_add(histories.weight());
         let own = [namespaces.weight(), quotas, bindings.weight(), others.weight()];
         weight::sum(own.into_iter().chain([self.templates.weight(), self.pulls.weight()]))
     }
 
-    /// The highest revision at which a namespace was seen since the last list of them began.
-    pub fn highest_of_namespaces(&self) -> u64 {
+    /// The highest revision of a namespace that was seen since the last list of namespaces began.
+    pub fn highest_namespace_revision(&self) -> u64 {
         self.read().namespaces.highest()
     }
 
@@ -125,142 +125,144 @@ impl Observed {
         (inner.namespaces.get(name).cloned(), inner.quotas.get(name).cloned())
     }
 
-    /// A list of namespaces begins.
-    pub fn namespaces_begin(&self) {
-        self.write().namespaces.list_begins();
+    /// Begins a list of namespaces.
+    pub fn begin_namespace_list(&self) {
+        self.write().namespaces.begin_list();
     }
 
-    /// A list of quotas begins.
-    pub fn quotas_begin(&self) {
-        self.write().quotas.list_begins();
+    /// Begins a list of quotas.
+    pub fn begin_quota_list(&self) {
+        self.write().quotas.begin_list();
     }
 
-    /// A list of namespaces has ended.
-    pub fn namespaces_end(&self) -> ListEnd {
-        self.write().namespaces.list_ends()
+    /// Ends a list of namespaces.
+    pub fn end_namespace_list(&self) -> ListEnd {
+        self.write().namespaces.end_list()
     }
 
-    /// A list of quotas has ended.
-    pub fn quotas_end(&self) -> ListEnd {
+    /// Ends a list of quotas.
+    pub fn end_quota_list(&self) -> ListEnd {
         let mut inner = self.write();
-        let end = inner.quotas.list_ends();
-        let ObservedInner { quotas, countings, .. } = &mut *inner;
-        countings.retain(|namespace| quotas.get(namespace).is_some());
+        let end = inner.quotas.end_list();
+        let ObservedInner { quotas, histories, .. } = &mut *inner;
+        histories.retain(|namespace| quotas.get(namespace).is_some());
         end
     }
 
-    /// A namespace as it is; whether that is news.
-    pub fn namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
+    /// Stores a namespace. Returns whether it is new or changed.
+    pub fn upsert_namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
         let name = object.name.clone();
-        self.write().namespaces.seen(&name, object, by_watch)
+        self.write().namespaces.upsert(&name, object, by_watch)
     }
 
-    /// A namespace is gone, or has lost its label.
-    pub fn namespace_gone(&self, object: &ClusterNamespace) {
-        self.write().namespaces.gone(&object.name, object);
+    /// Removes a namespace that is gone, or has lost its label.
+    pub fn remove_namespace(&self, object: &ClusterNamespace) {
+        self.write().namespaces.remove(&object.name, object);
     }
 
-    /// The quota of a namespace as it is; what is new about it.
-    pub fn quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> Concern {
+    /// Stores the quota of a namespace. Returns what has changed.
+    pub fn upsert_quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> QuotaChange {
         let mut inner = self.write();
-        let mut concern = match inner.quotas.get(namespace) {
-            Some(old) if old.differs_in_use_only(&object) => Concern::Figures,
-            _ => Concern::State,
+        let mut change = match inner.quotas.get(namespace) {
+            Some(old) if old.differs_in_use_only(&object) => QuotaChange::UsageOnly,
+            _ => QuotaChange::State,
         };
         let told = by_watch.then(|| object.clone());
-        let mut is_news = inner.quotas.seen(namespace, object, by_watch);
+        let mut is_news = inner.quotas.upsert(namespace, object, by_watch);
         if let Some(told) = told {
-            let ObservedInner { quotas, countings, .. } = &mut *inner;
-            // As a rule it is the one that is kept anyway.
+            let ObservedInner { quotas, histories, .. } = &mut *inner;
+            // Usually it is the one that is stored anyway.
             let told = match quotas.get(namespace) {
                 Some(held) if **held == told => Arc::clone(held),
                 _ => Arc::new(told),
             };
-            // An answer to a write of ours may have said it before, but only the watch says what was before it.
-            if countings.told(namespace, told, quotas.is_being_listed(), self.recount) {
-                (is_news, concern) = (true, Concern::State);
+            // The answer to our own write may have brought the same version, but only the watch shows what was before
+            // it.
+            if histories.observe(namespace, told, quotas.is_being_listed(), self.recount) {
+                (is_news, change) = (true, QuotaChange::State);
             }
         }
-        if is_news { concern } else { Concern::Nothing }
+        if is_news { change } else { QuotaChange::None }
     }
 
-    /// How far the use that this version of the quota of a namespace shows is to be believed.
-    pub fn counted(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        self.read().countings.of(namespace, quota, self.recount)
+    /// Whether the usage in this version of the quota was recounted.
+    pub fn usage_recount(&self, namespace: &str, quota: &ClusterQuota) -> UsageRecount {
+        self.read().histories.recount_of(namespace, quota, self.recount)
     }
 
-    /// The same, where more stays charged for that: the watch's word of this version is news then.
-    pub fn counted_awaited(&self, namespace: &str, quota: &ClusterQuota) -> Counted {
-        self.write().countings.awaited(namespace, quota, self.recount)
+    /// The same for a caller that charges more until then: the watch's delivery of this version counts as a change.
+    pub fn usage_recount_awaited(&self, namespace: &str, quota: &ClusterQuota) -> UsageRecount {
+        self.write().histories.recount_awaited(namespace, quota, self.recount)
     }
 
-    /// The quota of a namespace is gone, or has lost its label.
-    pub fn quota_gone(&self, namespace: &str, object: &ClusterQuota) {
+    /// Removes the quota of a namespace that is gone, or has lost its label.
+    pub fn remove_quota(&self, namespace: &str, object: &ClusterQuota) {
         let mut inner = self.write();
-        inner.quotas.gone(namespace, object);
-        inner.countings.forget(namespace);
+        inner.quotas.remove(namespace, object);
+        inner.histories.forget(namespace);
     }
 
-    /// The bindings of a namespace.
-    pub fn bindings_at(&self, namespace: &str) -> SeenBindings {
+    /// The role bindings of a namespace that are named like ours.
+    pub fn bindings_at(&self, namespace: &str) -> NamespaceBindings {
         let inner = self.read();
         if !inner.bindings.is_synced() {
-            return SeenBindings::Unlisted(inner.bindings_list.failure());
+            return NamespaceBindings::NotListed(inner.bindings_list.failure());
         }
         let held = |role| inner.bindings.get(&binding_key(namespace, role)).cloned();
-        SeenBindings::Listed(
+        NamespaceBindings::Listed(
             AccessRole::ALL.into_iter().filter_map(|role| Some((role, held(role)?))).collect(),
         )
     }
 
-    /// A list of bindings begins.
-    pub fn bindings_begin(&self) {
+    /// Begins a list of role bindings.
+    pub fn begin_binding_list(&self) {
         let mut inner = self.write();
-        inner.bindings_list.begins();
-        inner.bindings.list_begins();
-        inner.others.list_begins();
+        inner.bindings_list.begin();
+        inner.bindings.begin_list();
+        inner.others.begin_list();
     }
 
-    /// A list of bindings has ended.
-    pub fn bindings_end(&self) -> ListEnd {
+    /// Ends a list of role bindings.
+    pub fn end_binding_list(&self) -> ListEnd {
         let mut inner = self.write();
-        inner.others.list_ends();
-        inner.bindings_list.ends();
-        inner.bindings.list_ends()
+        inner.others.end_list();
+        inner.bindings_list.end();
+        inner.bindings.end_list()
     }
 
-    /// Whether the first list of bindings is waited for no more from now on, although nothing has failed.
-    pub fn bindings_became_late(&self) -> bool {
+    /// Whether the first list of role bindings has become overdue without a failure. Returns `true` once.
+    pub fn binding_list_became_overdue(&self) -> bool {
         let mut inner = self.write();
-        !inner.bindings.is_synced() && inner.bindings_list.became_late()
+        !inner.bindings.is_synced() && inner.bindings_list.became_overdue()
     }
 
-    /// Bindings cannot be listed; whether that is news.
-    pub fn bindings_failed(&self, error: &ListFailure) -> bool {
+    /// Records that role bindings cannot be listed. Returns whether that is new.
+    pub fn binding_list_failed(&self, error: &ListFailure) -> bool {
         let mut inner = self.write();
-        !inner.bindings.is_synced() && inner.bindings_list.fails(error)
+        !inner.bindings.is_synced() && inner.bindings_list.fail(error)
     }
 
-    /// A binding as it is; whether that is news.
-    pub fn binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
+    /// Stores a role binding that is named like ours. Returns whether it is new or changed.
+    pub fn upsert_binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
         let key = binding_key(namespace, object.role);
-        self.write().bindings.seen(&key, object, by_watch)
+        self.write().bindings.upsert(&key, object, by_watch)
     }
 
-    /// A binding that may not be one of ours, as it is; `None` when it is gone. Whether that is news.
-    pub fn other_binding(&self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
-        self.write().others.saw(namespace, name, binding)
+    /// Stores a role binding that is not named like ours; removes it if `binding` is `None`. Returns whether that is a
+    /// change.
+    pub fn upsert_other_binding(&self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+        self.write().others.upsert(namespace, name, binding)
     }
 
-    /// The bindings of a namespace that were not made for the object of this uid; `None` before they were listed.
-    pub fn others_at(&self, namespace: &str, uid: &str) -> Option<OtherAccess> {
+    /// The role bindings of a namespace that were not made for the object of this uid; `None` before they were listed.
+    pub fn other_access_at(&self, namespace: &str, uid: &str) -> Option<OtherAccess> {
         let inner = self.read();
         inner.bindings.is_synced().then(|| inner.others.at(namespace, uid))
     }
 
-    /// A binding is gone.
-    pub fn binding_gone(&self, namespace: &str, object: &ClusterBinding) {
-        self.write().bindings.gone(&binding_key(namespace, object.role), object);
+    /// Removes a role binding.
+    pub fn remove_binding(&self, namespace: &str, object: &ClusterBinding) {
+        self.write().bindings.remove(&binding_key(namespace, object.role), object);
     }
 
     fn read(&self) -> RwLockReadGuard<'_, ObservedInner> {

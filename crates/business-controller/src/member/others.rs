@@ -1,4 +1,4 @@
-//! Role bindings of a member cluster that are not ours and name somebody: nothing is done about them but to tell.
+//! Role bindings of a member cluster that are not ours and have subjects. They are only reported.
 
 use super::marks::{Marks, UID_MAX};
 use super::weight;
@@ -10,21 +10,21 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// Bindings of a namespace that are told by their names.
-const TOLD: usize = 3;
-/// Subjects of a binding that are told by their names.
-const SUBJECTS_TOLD: usize = 2;
-/// Bytes that are kept of what is told of one. Whoever may make bindings chooses how long their names are.
+/// Bindings of a namespace that a message names.
+const BINDINGS_NAMED_MAX: usize = 3;
+/// Subjects of a binding that a message names.
+const SUBJECTS_NAMED_MAX: usize = 2;
+/// Bytes that are kept of the description of a binding. Whoever may create bindings chooses how long their names are.
 const TEXT_MAX: usize = 256;
-/// Bytes of a name that it is kept by. Of a longer one there is the hash as well.
+/// Bytes of a binding's name that are used as its key. A longer name is cut, and its hash appended.
 const NAME_MAX: usize = 253;
 
-/// A binding that is not ours and names somebody.
+/// A binding that is not named like ours and has subjects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherBinding {
-    /// Annotation: uid of the business namespace, where we have made it for a template.
+    /// Annotation: uid of the business namespace, if we have made it for a template.
     uid: Option<String>,
-    /// Which role it gives to whom.
+    /// Its role and subjects, for a message.
     text: Box<str>,
 }
 
@@ -32,17 +32,17 @@ pub struct OtherBinding {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OtherAccess {
     pub count: usize,
-    /// A few of them.
+    /// Descriptions of some of them.
     pub told: Vec<String>,
 }
 
 impl OtherBinding {
-    /// `None` for one of ours, and for one that names nobody.
+    /// `None` for a binding that is named like ours, or has no subjects.
     pub fn of(binding: &RoleBinding) -> Option<Self> {
         let name = binding.metadata.name.as_deref().filter(|name| AccessRole::of_name(name).is_none())?;
         let subjects = binding.subjects.as_deref().filter(|subjects| !subjects.is_empty())?;
-        let mut named: Vec<String> = subjects.iter().take(SUBJECTS_TOLD).map(subject).collect();
-        if let Some(more) = subjects.len().checked_sub(SUBJECTS_TOLD).filter(|more| *more > 0) {
+        let mut named: Vec<String> = subjects.iter().take(SUBJECTS_NAMED_MAX).map(subject).collect();
+        if let Some(more) = subjects.len().checked_sub(SUBJECTS_NAMED_MAX).filter(|more| *more > 0) {
             named.push(format!("{more} more"));
         }
         let text = format!("{name} ({} to {})", binding.role_ref.name, named.join(", "));
@@ -56,7 +56,7 @@ impl OtherBinding {
     }
 }
 
-/// What a binding is kept by: two long names stay two.
+/// The key of a binding: two different long names have different keys.
 fn kept_name(name: &str) -> Cow<'_, str> {
     if name.len() <= NAME_MAX {
         return Cow::Borrowed(name);
@@ -72,23 +72,23 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-/// What the watch sees of them, by namespace and name.
+/// Bindings that are not ours, by namespace and name, as the watch delivers them.
 #[derive(Debug, Default)]
 pub struct OtherBindings {
-    seen: Places,
-    /// Seen since a list has begun.
-    listed: Option<Places>,
+    seen: BindingsByNamespace,
+    /// The bindings that the current list has shown so far.
+    listed: Option<BindingsByNamespace>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
+struct BindingsByNamespace {
     by_namespace: HashMap<String, BTreeMap<String, Arc<OtherBinding>>>,
     /// About how many bytes they take.
     weight: usize,
 }
 
-impl Places {
-    /// What was there before.
+impl BindingsByNamespace {
+    /// Stores a binding. Returns the one that it replaces.
     fn put(&mut self, namespace: &str, name: &str, binding: Arc<OtherBinding>) -> Option<Arc<OtherBinding>> {
         self.weight = self.weight.saturating_add(binding.weight(namespace, name));
         let place = self.by_namespace.entry(namespace.to_owned()).or_default();
@@ -110,25 +110,25 @@ impl Places {
 }
 
 impl OtherBindings {
-    /// About how many bytes they take.
+    /// The estimated bytes they take.
     pub(super) fn weight(&self) -> usize {
-        // What is listed is among what is seen.
+        // The listed ones are among the seen ones.
         self.seen.weight
     }
 
-    pub fn list_begins(&mut self) {
-        self.listed = Some(Places::default());
+    pub fn begin_list(&mut self) {
+        self.listed = Some(BindingsByNamespace::default());
     }
 
-    /// What was not in the list is gone.
-    pub fn list_ends(&mut self) {
+    /// Ends a list: bindings that it did not contain are removed.
+    pub fn end_list(&mut self) {
         if let Some(listed) = self.listed.take() {
             self.seen = listed;
         }
     }
 
-    /// A binding as it is; `None` when it is gone or none of these any more. Whether that is news.
-    pub fn saw(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
+    /// Stores a binding; removes it if `None`. Returns whether that is a change.
+    pub fn upsert(&mut self, namespace: &str, name: &str, binding: Option<OtherBinding>) -> bool {
         let (name, binding) = (kept_name(name), binding.map(Arc::new));
         if let (Some(listed), Some(binding)) = (&mut self.listed, &binding) {
             listed.put(namespace, &name, Arc::clone(binding));
@@ -139,13 +139,13 @@ impl OtherBindings {
         }
     }
 
-    /// Those of a namespace that were not made for this object.
+    /// The bindings of a namespace that were not made for this object.
     pub fn at(&self, namespace: &str, uid: &str) -> OtherAccess {
         let all = self.seen.by_namespace.get(namespace).into_iter().flat_map(BTreeMap::values);
         let mut others = OtherAccess::default();
         for binding in all.filter(|binding| binding.uid.as_deref() != Some(uid)) {
             others.count = others.count.saturating_add(1);
-            if others.told.len() < TOLD {
+            if others.told.len() < BINDINGS_NAMED_MAX {
                 others.told.push(binding.text.to_string());
             }
         }
@@ -154,7 +154,7 @@ impl OtherBindings {
 }
 
 impl OtherAccess {
-    /// For a person.
+    /// The message for people.
     pub fn message(&self) -> String {
         let more = match self.count.saturating_sub(self.told.len()) {
             0 => String::new(),
@@ -193,7 +193,7 @@ mod tests {
             { "kind": "ServiceAccount", "namespace": "n", "name": "d" }]);
         let mut others = OtherBindings::default();
         for (name, subjects) in [("w", &eve), ("x", &many), ("y", &eve), ("z", &eve)] {
-            assert!(others.saw("n", name, OtherBinding::of(&binding(name, subjects))));
+            assert!(others.upsert("n", name, OtherBinding::of(&binding(name, subjects))));
         }
         let told = others.at("n", "u");
         assert_eq!(told.count, 4);
@@ -201,18 +201,18 @@ mod tests {
         assert!(told.message().contains(", and 1 more"), "{}", told.message());
         let mut ours = OtherBinding::of(&binding("z", &eve)).unwrap();
         ours.uid = Some("u".into());
-        assert!(others.saw("n", "z", Some(ours)));
+        assert!(others.upsert("n", "z", Some(ours)));
         assert_eq!(others.at("n", "u").count, 3, "it was made for a template");
-        assert!(others.saw("n", "w", None) && !others.saw("n", "w", None));
+        assert!(others.upsert("n", "w", None) && !others.upsert("n", "w", None));
         let weight = others.weight();
-        others.list_begins();
+        others.begin_list();
         assert_eq!(others.at("n", "u").count, 2, "until the list has ended");
-        others.saw("m", "y", OtherBinding::of(&binding("y", &eve)));
+        others.upsert("m", "y", OtherBinding::of(&binding("y", &eve)));
         assert!(others.weight() > weight, "what is listed counts at once");
-        others.list_ends();
+        others.end_list();
         assert_eq!(others.at("n", "u"), OtherAccess::default());
         assert!(others.weight() > 0 && others.weight() < weight);
-        assert!(others.saw("m", "y", None));
+        assert!(others.upsert("m", "y", None));
         assert_eq!(others.weight(), 0);
     }
 
@@ -225,14 +225,14 @@ mod tests {
             let name = format!("{long}{end}");
             let mut made = binding(&name, &eve);
             made.metadata.annotations = Some([(names::UID_ANNOTATION.to_owned(), long.clone())].into());
-            assert!(others.saw("n", &name, OtherBinding::of(&made)));
+            assert!(others.upsert("n", &name, OtherBinding::of(&made)));
         }
         assert_eq!(others.at("n", &long).count, 2, "neither takes the other's place, and no uid is so long");
         assert!(others.weight() < 3000, "{}", others.weight());
         let message = others.at("n", "u").message();
         assert!(message.len() < 1000 && message.contains("ä…"), "{message}");
         for end in ["a", "b"] {
-            assert!(others.saw("n", &format!("{long}{end}"), None));
+            assert!(others.upsert("n", &format!("{long}{end}"), None));
         }
         assert_eq!(others.weight(), 0);
         assert_eq!((kept_name("web"), kept_name(&"x".repeat(300)).len()), ("web".into(), 253 + 64));

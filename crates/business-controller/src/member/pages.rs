@@ -1,7 +1,7 @@
-//! Lists and watches of a member cluster. Whoever may write into one namespace chooses how large his objects are there: what is too
-//! large together is read in smaller pages, so that nobody keeps all others' objects from being seen.
+//! Lists and watches of a member cluster. Whoever may write into one namespace chooses how large the objects there are.
+//! A page that is too large is read in smaller pages, so that nobody can prevent the objects of others from being seen.
 
-use crate::error::{CallFailure, chain, is_too_much};
+use crate::error::{CallFailure, chain, is_too_large};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt as _, StreamExt as _};
 use kube::api::ListParams;
@@ -12,17 +12,18 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Between an event that was too large and the list that tells of it: somebody may cause one event after the other.
-const PAUSE: Duration = Duration::from_secs(10);
+/// The pause before a new list after an event that was too large: somebody may cause one such event after the other.
+const EVENT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Before smaller pages are asked for: what was too much together with pages of others has ended by then.
+/// The pause before smaller pages are requested. Until then, pages of others that exceeded the limit together have
+/// ended.
 const HALVED_PAUSE: Duration = Duration::from_secs(1);
 
-/// After a page that was too large so many are read before as many objects are asked for again: each try takes as long as a page,
-/// and that pause.
-const CAREFUL_PAGES: u32 = 16;
+/// How many pages are read before the size that was too large is tried again: each try takes as long as a page, and
+/// that pause.
+const PAGES_BEFORE_RETRY: u32 = 16;
 
-/// How many objects a page is asked for with.
+/// How many objects a page is requested with.
 #[derive(Clone, Copy, Debug)]
 struct PageSize {
     most: u32,
@@ -34,16 +35,16 @@ impl PageSize {
         Self { most, now: most }
     }
 
-    /// Whether what has failed is asked for again with half as many.
+    /// Halves the size if the error is that the page was too large. Returns whether the page is to be requested again.
     fn halve(&mut self, error: &(dyn std::error::Error + 'static)) -> bool {
-        let helps = self.now > 1 && is_too_much(error);
+        let helps = self.now > 1 && is_too_large(error);
         if helps {
             self.now /= 2;
         }
         helps
     }
 
-    /// Whether more can be asked for: what was large is read, or may have gone.
+    /// Doubles the size up to its maximum: large objects were read, or may be gone. Returns whether it has grown.
     fn double(&mut self) -> bool {
         let before = self.now;
         self.now = before.saturating_mul(2).min(self.most);
@@ -51,32 +52,33 @@ impl PageSize {
     }
 }
 
-/// A list that is read once, page after page. After one that is too large smaller ones are asked for, and after some that are read
-/// larger ones again: a few large objects do not slow down all that comes behind them, and where all are large few tries fail.
+/// A list that is read once, page by page. After a page that is too large, smaller ones are requested, and after some
+/// of these larger ones again: so a few large objects do not slow down the rest, and where all are large few tries
+/// fail.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct PagedList {
     size: PageSize,
-    /// Where the next one begins.
+    /// The continue token of the next page.
     next: Option<String>,
     objects: usize,
-    /// The half of the size that was too large last.
-    careful: Option<u32>,
-    /// Pages that were read since then.
+    /// Half of the size that was too large last.
+    too_large_half: Option<u32>,
+    /// How many pages were read since then.
     read: u32,
 }
 
-impl Pages {
-    /// At first of so many objects.
+impl PagedList {
+    /// A list in pages of so many objects at first.
     pub(crate) fn of(size: u32) -> Self {
-        Self { size: PageSize::of(size), next: None, objects: 0, careful: None, read: 0 }
+        Self { size: PageSize::of(size), next: None, objects: 0, too_large_half: None, read: 0 }
     }
 
-    /// How many objects were read.
+    /// How many objects were read so far.
     pub(crate) fn objects(&self) -> usize {
         self.objects
     }
 
-    /// What the next one is asked for with.
+    /// The parameters of the next page.
     pub(crate) fn params(&self) -> ListParams {
         let params = ListParams::default().limit(self.size.now);
         match &self.next {
@@ -85,14 +87,14 @@ impl Pages {
         }
     }
 
-    /// The same in an address.
+    /// The same as a query.
     pub(crate) fn query(&self) -> String {
         let next = self.next.as_ref().map(|token| format!("&continue={token}")).unwrap_or_default();
         format!("limit={}{next}", self.size.now)
     }
 
-    /// What the call for the next one is answered with; `None` where that is too large, and is asked for again. An object that is
-    /// too large by itself ends the list: nothing says what comes behind it.
+    /// Waits for the call of the next page. `None` if the page is too large and is to be requested again. A single
+    /// object that is too large ends the list with an error: no continue token leads behind it.
     pub(crate) async fn read<P>(
         &mut self,
         deadline: Duration,
@@ -101,11 +103,11 @@ impl Pages {
         match tokio::time::timeout(deadline, call).await {
             Ok(Ok(page)) => Ok(Some(page)),
             Ok(Err(error)) if self.size.halve(&error) => {
-                (self.careful, self.read) = (Some(self.size.now), 0);
+                (self.too_large_half, self.read) = (Some(self.size.now), 0);
                 tokio::time::sleep(HALVED_PAUSE).await;
                 Ok(None)
             }
-            Ok(Err(error)) if is_too_much(&error) => {
+            Ok(Err(error)) if is_too_large(&error) => {
                 let number = self.objects.saturating_add(1);
                 Err(CallFailure::Unavailable(format!("object {number} of the list: {}", chain(&error))))
             }
@@ -114,23 +116,23 @@ impl Pages {
         }
     }
 
-    /// So many objects were read, and this leads to the next page. Whether there is one.
-    pub(crate) fn go_on(&mut self, objects: usize, token: Option<String>) -> bool {
+    /// Goes on to the next page after one of so many objects. Returns whether there is one.
+    pub(crate) fn advance(&mut self, objects: usize, token: Option<String>) -> bool {
         self.objects = self.objects.saturating_add(objects);
         self.next = token.filter(|token| !token.is_empty());
         self.read = self.read.saturating_add(1);
-        let was_too_large = self.careful.is_some_and(|half| self.size.now >= half);
-        if !was_too_large || self.read >= CAREFUL_PAGES {
+        let was_too_large = self.too_large_half.is_some_and(|half| self.size.now >= half);
+        if !was_too_large || self.read >= PAGES_BEFORE_RETRY {
             self.size.double();
         }
         self.next.is_some()
     }
 }
 
-/// Follows the objects of a kind in a cluster for ever, at first by pages of so many. A page that is too large is not told as
-/// a failure unless it holds one object, and after a list that was read larger ones are asked for by the next. After an event that is
-/// too large everything is listed anew: the watch would come to the same event again and again.
-pub(super) fn follow<K>(
+/// Watches the objects of a kind in a cluster for ever, at first in pages of so many. A page that is too large is not
+/// an error unless it has a single object; the list is repeated with smaller pages, and the next one uses larger pages
+/// again. After an event that is too large everything is listed again: a new watch would only deliver the same event.
+pub(super) fn watch<K>(
     cluster: &str,
     api: Api<K>,
     config: Config,
@@ -160,16 +162,17 @@ where
                         events = begin(size);
                         continue;
                     }
-                    // Nothing was asked for yet.
+                    // No page was requested yet.
                     Ok(Event::Init) if is_listed && size.double() => {
                         is_listed = false;
                         events = begin(size);
                         continue;
                     }
                     Ok(Event::InitDone) => is_listed = true,
-                    Err(failure @ watcher::Error::WatchFailed(_)) if is_too_much(failure) => {
+                    Err(failure @ watcher::Error::WatchFailed(_)) if is_too_large(failure) => {
                         let listed = begin(size);
-                        events = tokio::time::sleep(PAUSE).map(move |()| listed).flatten_stream().boxed();
+                        events =
+                            tokio::time::sleep(EVENT_PAUSE).map(move |()| listed).flatten_stream().boxed();
                     }
                     _ => {}
                 }
@@ -183,8 +186,8 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dial::Bounds;
-    use crate::error::TooMuch;
+    use crate::dial::ResponseLimits;
+    use crate::error::TooLarge;
     use http::{Request, Response, Uri};
     use http_body_util::StreamBody;
     use hyper::body::{Bytes, Frame};
@@ -251,14 +254,14 @@ mod tests {
             let said = if is_watch { said.chain(stream::pending()).boxed() } else { said.boxed() };
             std::future::ready(Response::builder().body(StreamBody::new(said)))
         });
-        (ClientBuilder::new(service, "default").with_layer(&Bounds::default()).build(), asked)
+        (ClientBuilder::new(service, "default").with_layer(&ResponseLimits::default()).build(), asked)
     }
 
     /// What is told, until nothing more comes.
     async fn told(client: Client, page: u32) -> Vec<&'static str> {
-        let mut events = follow("c1", Api::<RoleBinding>::all(client), Config::default(), page);
+        let mut events = watch("c1", Api::<RoleBinding>::all(client), Config::default(), page);
         let mut told = Vec::new();
-        while let Ok(Some(event)) = tokio::time::timeout(PAUSE * 2, events.next()).await {
+        while let Ok(Some(event)) = tokio::time::timeout(EVENT_PAUSE * 2, events.next()).await {
             told.push(match event {
                 Ok(Event::Init) => "begin",
                 Ok(Event::InitApply(_)) => "listed",
@@ -288,11 +291,11 @@ mod tests {
     /// How many objects of a list are read, and why no more.
     async fn read(client: Client, page: u32) -> (usize, String) {
         let api = Api::<RoleBinding>::all(client);
-        let mut pages = Pages::of(page);
+        let mut pages = PagedList::of(page);
         loop {
             let params = pages.params();
-            match pages.read(PAUSE, api.list(&params)).await {
-                Ok(Some(list)) if pages.go_on(list.items.len(), list.metadata.continue_.clone()) => {}
+            match pages.read(EVENT_PAUSE, api.list(&params)).await {
+                Ok(Some(list)) if pages.advance(list.items.len(), list.metadata.continue_.clone()) => {}
                 Ok(Some(_)) => return (pages.objects(), String::new()),
                 Ok(None) => {}
                 Err(failure) => return (pages.objects(), failure.to_string()),
@@ -317,14 +320,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_size_that_was_too_large_is_asked_for_again_after_many_pages() {
-        let too_much = || kube::Error::Service(Box::new(TooMuch { what: "a page", mib: 32 }));
-        let (mut pages, mut asked) = (Pages::of(10), Vec::new());
+        let too_much = || kube::Error::Service(Box::new(TooLarge { what: "a page", mib: 32 }));
+        let (mut pages, mut asked) = (PagedList::of(10), Vec::new());
         for _ in 0..40 {
             let size = pages.size.now;
             asked.push(size);
             let answer = if size > 4 { Err(too_much()) } else { Ok(()) };
-            if pages.read(PAUSE, std::future::ready(answer)).await.unwrap().is_some() {
-                assert!(pages.go_on(1, Some("next".to_owned())));
+            if pages.read(EVENT_PAUSE, std::future::ready(answer)).await.unwrap().is_some() {
+                assert!(pages.advance(1, Some("next".to_owned())));
             }
         }
         assert_eq!(asked[..4], [10, 5, 2, 2]);

@@ -1,9 +1,9 @@
-//! Pull secrets in a member cluster, without what is in them, and the service accounts whose pods may use them.
+//! Pull secrets in a member cluster, without their content, and the service accounts whose pods may use them.
 
-use super::seen::Seen;
-use super::sights::Versioned;
+use super::shared_store::SharedStore;
+use super::watch_store::Versioned;
 use super::weight;
-use crate::managers::{BEFORE_FIRST_APPLY, FIELD_MANAGER, TEMPLATE_MANAGER};
+use crate::field_managers::{BEFORE_FIRST_APPLY, FIELD_MANAGER, TEMPLATE_MANAGER};
 use business_types::names::{
     PULL_PASSWORD_ANNOTATION, PULL_REGISTRY_ANNOTATION, PULL_SECRET, TEMPLATE_LABEL, UID_ANNOTATION,
 };
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use std::collections::BTreeMap;
 
-/// The Secret of our name in a namespace of a member cluster. Who watches it is never told what is in it.
+/// The Secret with our name in a namespace of a member cluster. Its watch requests metadata only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PullSecret {
     /// `metadata.uid`
@@ -26,7 +26,7 @@ pub struct PullSecret {
     pub password: String,
     /// Annotation: the registry.
     pub registry: String,
-    /// What is in it is what we have put there: nobody else has written it since.
+    /// Its content is ours: nobody else has written it since.
     pub held: bool,
     /// It is being deleted.
     pub deleting: bool,
@@ -38,19 +38,19 @@ pub struct PullAccount {
     pub name: String,
     /// `metadata.resourceVersion`
     pub resource_version: String,
-    /// Its pods pull by our Secret. Of the others nothing is kept: there may be many.
+    /// Its `imagePullSecrets` contain our Secret. The others are not kept: there may be many.
     pub has_ours: bool,
-    /// Who has written the list of them last.
-    pub written_by: Writer,
+    /// Who wrote `imagePullSecrets` last.
+    pub written_by: LastWriter,
     /// It is being deleted.
     pub deleting: bool,
 }
 
-/// Who has written a field last, as far as that is recorded.
+/// Who wrote a field last, as far as that is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Writer {
-    /// Kubernetes records no writers of an object that was made without any fields, such as the account `default`, until
-    /// somebody applies it.
+pub enum LastWriter {
+    /// Not recorded: Kubernetes records no managers for an object that was created without fields, such as the account
+    /// `default`, until somebody applies it.
     #[default]
     Unrecorded,
     Us,
@@ -80,7 +80,7 @@ impl Versioned for PullAccount {
 }
 
 impl PullSecret {
-    /// `None` for one that is not named like ours.
+    /// `None` for a Secret that is not named like ours.
     pub fn of(metadata: ObjectMeta) -> Option<Self> {
         metadata.name.as_deref().filter(|name| *name == PULL_SECRET)?;
         let text = |map: &Option<BTreeMap<String, String>>, key: &str| {
@@ -91,9 +91,9 @@ impl PullSecret {
             object: text(&metadata.annotations, UID_ANNOTATION),
             password: text(&metadata.annotations, PULL_PASSWORD_ANNOTATION),
             registry: text(&metadata.annotations, PULL_REGISTRY_ANNOTATION),
-            held: is_held(
+            held: owns_field(
                 &metadata.managed_fields.unwrap_or_default(),
-                Hold::Applied(TEMPLATE_MANAGER),
+                FieldOwner::Apply(TEMPLATE_MANAGER),
                 "/f:data/f:.dockerconfigjson",
             ),
             deleting: metadata.deletion_timestamp.is_some(),
@@ -103,25 +103,25 @@ impl PullSecret {
     }
 }
 
-/// How somebody has written.
+/// A field manager and its operation.
 #[derive(Clone, Copy, Debug)]
-enum Hold {
-    Applied(&'static str),
-    Updated(&'static str),
+enum FieldOwner {
+    Apply(&'static str),
+    Update(&'static str),
 }
 
-/// Whether a field is still his. Whoever changes a field takes it from whoever had it.
-fn is_held(managers: &[ManagedFieldsEntry], hold: Hold, field: &str) -> bool {
-    let (manager, operation) = match hold {
-        Hold::Applied(manager) => (manager, "Apply"),
-        Hold::Updated(manager) => (manager, "Update"),
+/// Whether a manager still owns a field. Whoever changes a field takes it from its former owners.
+fn owns_field(managers: &[ManagedFieldsEntry], owner: FieldOwner, field: &str) -> bool {
+    let (manager, operation) = match owner {
+        FieldOwner::Apply(manager) => (manager, "Apply"),
+        FieldOwner::Update(manager) => (manager, "Update"),
     };
-    holders(managers, field).any(|entry| {
+    field_managers(managers, field).any(|entry| {
         entry.manager.as_deref() == Some(manager) && entry.operation.as_deref() == Some(operation)
     })
 }
 
-fn holders<'a>(
+fn field_managers<'a>(
     managers: &'a [ManagedFieldsEntry],
     field: &'a str,
 ) -> impl Iterator<Item = &'a ManagedFieldsEntry> {
@@ -130,10 +130,10 @@ fn holders<'a>(
         .filter(move |entry| entry.fields_v1.as_ref().is_some_and(|all| all.0.pointer(field).is_some()))
 }
 
-impl Writer {
+impl LastWriter {
     fn of(managers: &[ManagedFieldsEntry], field: &str) -> Self {
-        let mut names = holders(managers, field).filter_map(|entry| entry.manager.as_deref());
-        if is_held(managers, Hold::Updated(FIELD_MANAGER), field) {
+        let mut names = field_managers(managers, field).filter_map(|entry| entry.manager.as_deref());
+        if owns_field(managers, FieldOwner::Update(FIELD_MANAGER), field) {
             Self::Us
         } else if names.any(|name| name != BEFORE_FIRST_APPLY) {
             Self::SomebodyElse
@@ -148,7 +148,7 @@ impl From<ServiceAccount> for PullAccount {
         let ServiceAccount { metadata, image_pull_secrets, .. } = account;
         let managers = metadata.managed_fields.unwrap_or_default();
         Self {
-            written_by: Writer::of(&managers, "/f:imagePullSecrets"),
+            written_by: LastWriter::of(&managers, "/f:imagePullSecrets"),
             has_ours: image_pull_secrets.unwrap_or_default().iter().any(|one| one.name == PULL_SECRET),
             deleting: metadata.deletion_timestamp.is_some(),
             name: metadata.name.unwrap_or_default(),
@@ -157,25 +157,25 @@ impl From<ServiceAccount> for PullAccount {
     }
 }
 
-/// What is seen in a member cluster for pull secrets.
+/// Pull secrets and service accounts of a member cluster.
 #[derive(Debug, Default)]
 pub struct PullObjects {
-    pub secrets: Seen<PullSecret>,
-    pub accounts: Seen<PullAccount>,
+    pub secrets: SharedStore<PullSecret>,
+    pub accounts: SharedStore<PullAccount>,
 }
 
 impl PullObjects {
-    /// Whether both were listed, as far as they may be.
+    /// Whether both were listed, or are forbidden.
     pub(super) fn are_listed(&self) -> bool {
         self.secrets.is_listed() && self.accounts.is_listed()
     }
 
-    /// About how many bytes they take.
+    /// The estimated bytes they take.
     pub(super) fn weight(&self) -> usize {
         weight::sum([self.secrets.weight(), self.accounts.weight()])
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub fn reset(&self) {
         self.secrets.reset();
         self.accounts.reset();
@@ -186,7 +186,7 @@ impl PullObjects {
 mod tests {
     use super::*;
     use crate::error::ListFailure;
-    use crate::member::seen::Unlisted;
+    use crate::member::shared_store::NotListed;
     use serde_json::{Value, json};
 
     fn secret(name: &str, fields: &Value) -> Option<PullSecret> {
@@ -227,12 +227,12 @@ mod tests {
             }]}))
         };
         assert!(by(FIELD_MANAGER).has_ours);
-        assert_eq!(by(FIELD_MANAGER).written_by, Writer::Us);
-        assert_eq!(by("kubectl").written_by, Writer::SomebodyElse);
+        assert_eq!(by(FIELD_MANAGER).written_by, LastWriter::Us);
+        assert_eq!(by("kubectl").written_by, LastWriter::SomebodyElse);
         // Which stands for everybody who wrote an account before its writers were recorded.
-        assert_eq!(by("before-first-apply").written_by, Writer::Unrecorded);
+        assert_eq!(by("before-first-apply").written_by, LastWriter::Unrecorded);
         let bare = account(json!({"name": "default"}));
-        assert_eq!((bare.has_ours, bare.written_by), (true, Writer::Unrecorded));
+        assert_eq!((bare.has_ours, bare.written_by), (true, LastWriter::Unrecorded));
         let many: Vec<Value> =
             (0..1000).map(|number| json!({ "name": format!("secret-{number}") })).collect();
         let account: ServiceAccount =
@@ -244,20 +244,20 @@ mod tests {
 
     #[test]
     fn a_kind_is_known_when_it_was_listed() {
-        let seen = Seen::<PullAccount>::default();
-        assert_eq!(seen.within("web"), Err(Unlisted(None)));
+        let seen = SharedStore::<PullAccount>::default();
+        assert_eq!(seen.in_namespace("web"), Err(NotListed(None)));
         let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
-        assert!(seen.failed(&failure(false)) && !seen.failed(&failure(false)));
-        assert_eq!(seen.within("web"), Err(Unlisted(Some(failure(false)))));
-        assert!(!seen.within("web").unwrap_err().is_forbidden(), "it may be there all the same");
-        assert!(seen.failed(&failure(true)) && seen.within("web").unwrap_err().is_forbidden());
-        seen.begin();
-        assert!(seen.end().is_first && !seen.end().is_first);
+        assert!(seen.list_failed(&failure(false)) && !seen.list_failed(&failure(false)));
+        assert_eq!(seen.in_namespace("web"), Err(NotListed(Some(failure(false)))));
+        assert!(!seen.in_namespace("web").unwrap_err().is_forbidden(), "it may be there all the same");
+        assert!(seen.list_failed(&failure(true)) && seen.in_namespace("web").unwrap_err().is_forbidden());
+        seen.begin_list();
+        assert!(seen.end_list().is_first && !seen.end_list().is_first);
         let account = PullAccount { resource_version: "5".into(), ..PullAccount::default() };
-        assert!(seen.seen("web", "default", account.clone(), true));
-        assert_eq!(seen.within("web").unwrap().len(), 1);
-        assert_eq!(seen.within("we").unwrap().len(), 0);
-        seen.gone("web", "default", &account);
-        assert_eq!(seen.within("web").unwrap().len(), 0);
+        assert!(seen.upsert("web", "default", account.clone(), true));
+        assert_eq!(seen.in_namespace("web").unwrap().len(), 1);
+        assert_eq!(seen.in_namespace("we").unwrap().len(), 0);
+        seen.remove("web", "default", &account);
+        assert_eq!(seen.in_namespace("web").unwrap().len(), 0);
     }
 }

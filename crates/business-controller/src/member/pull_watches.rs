@@ -1,13 +1,13 @@
-//! Watches of pull secrets and service accounts in a member cluster. The right to see Secrets is one to those of our name, so
-//! the watch names it; and it asks for their metadata alone: passwords stay in the cluster.
+//! Watches of pull secrets and service accounts in a member cluster. Our right to Secrets is limited to those of our
+//! name, so the watch selects by that name; and it requests metadata only, so passwords stay in the cluster.
 
-use super::progress::Progress;
 use super::pull_objects::{PullAccount, PullSecret};
-use super::seen::Seen;
-use super::sights::Versioned;
-use super::{Member, news, pages};
+use super::shared_store::SharedStore;
+use super::watch_health::WatchHealth;
+use super::watch_store::Versioned;
+use super::{Member, notify, pages};
 use crate::context::Context;
-use crate::controller::PlaceChange;
+use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
@@ -19,59 +19,59 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::watcher::{self, Config, Event};
 use std::time::Duration;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Follows both for ever, where there is a registry.
-pub(super) async fn follow(cx: &Context, member: &Member, progress: &Progress) {
+/// Watches both for ever, if there is a registry.
+pub(super) async fn follow(cx: &Context, member: &Member, health: &WatchHealth) {
     if cx.registry.pull_host.is_none() {
         return std::future::pending().await;
     }
     let named = Config::default().fields(&format!("metadata.name={PULL_SECRET}"));
     let metadata: Api<PartialObjectMeta<Secret>> = Api::all(member.api.client());
-    let secrets = pages::follow(&member.name, metadata, named, PAGE);
+    let secrets = pages::watch(&member.name, metadata, named, PAGE);
     let all = Api::<ServiceAccount>::all(member.api.client());
-    let accounts = pages::follow(&member.name, all, Config::default(), PAGE);
+    let accounts = pages::watch(&member.name, all, Config::default(), PAGE);
     let pulls = &member.observed.pulls;
     tokio::join!(
-        Watch { cx, member, progress, seen: &pulls.secrets, what: "secrets", read: read_secret }.run(secrets),
-        Watch { cx, member, progress, seen: &pulls.accounts, what: "serviceaccounts", read: read_account }
+        Watch { cx, member, health, seen: &pulls.secrets, what: "secrets", read: read_secret }.run(secrets),
+        Watch { cx, member, health, seen: &pulls.accounts, what: "serviceaccounts", read: read_account }
             .run(accounts),
     );
 }
 
-/// An object, and where it lies.
-struct Placed<V> {
+/// An object with its namespace and name.
+struct NamespacedObject<V> {
     namespace: String,
     name: String,
     object: V,
 }
 
-fn read_secret(object: PartialObjectMeta<Secret>) -> Option<Placed<PullSecret>> {
+fn read_secret(object: PartialObjectMeta<Secret>) -> Option<NamespacedObject<PullSecret>> {
     let (namespace, name) = (object.metadata.namespace.clone()?, object.metadata.name.clone()?);
-    Some(Placed { namespace, name, object: PullSecret::of(object.metadata)? })
+    Some(NamespacedObject { namespace, name, object: PullSecret::of(object.metadata)? })
 }
 
-fn read_account(account: ServiceAccount) -> Option<Placed<PullAccount>> {
+fn read_account(account: ServiceAccount) -> Option<NamespacedObject<PullAccount>> {
     let (namespace, name) = (account.metadata.namespace.clone()?, account.metadata.name.clone()?);
-    Some(Placed { namespace, name, object: account.into() })
+    Some(NamespacedObject { namespace, name, object: account.into() })
 }
 
-/// One watch, and what is seen by it.
+/// One watch, and the store that it fills.
 struct Watch<'a, K, V> {
     cx: &'a Context,
     member: &'a Member,
-    progress: &'a Progress,
-    seen: &'a Seen<V>,
+    health: &'a WatchHealth,
+    seen: &'a SharedStore<V>,
     what: &'static str,
-    read: fn(K) -> Option<Placed<V>>,
+    read: fn(K) -> Option<NamespacedObject<V>>,
 }
 
 impl<K, V: Versioned> Watch<'_, K, V> {
     async fn run(self, stream: impl Stream<Item = watcher::Result<Event<K>>>) {
         pin_mut!(stream);
         while let Some(event) = stream.next().await {
-            self.progress.hear(self.what, &event);
+            self.health.observe(self.what, &event);
             match event {
                 Ok(event) => self.take(event),
                 Err(failure) => self.failed(&ListFailure::from(&failure)),
@@ -81,17 +81,17 @@ impl<K, V: Versioned> Watch<'_, K, V> {
 
     fn take(&self, event: Event<K>) {
         match event {
-            Event::Init => self.seen.begin(),
-            Event::InitDone => news::ended(self.cx, self.member, self.seen.end()),
+            Event::Init => self.seen.begin_list(),
+            Event::InitDone => notify::list_ended(self.cx, self.member, self.seen.end_list()),
             Event::InitApply(object) | Event::Apply(object) => {
-                let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
-                if self.seen.seen(&namespace, &name, object, true) {
+                let Some(NamespacedObject { namespace, name, object }) = (self.read)(object) else { return };
+                if self.seen.upsert(&namespace, &name, object, true) {
                     self.changed(&namespace);
                 }
             }
             Event::Delete(object) => {
-                let Some(Placed { namespace, name, object }) = (self.read)(object) else { return };
-                self.seen.gone(&namespace, &name, &object);
+                let Some(NamespacedObject { namespace, name, object }) = (self.read)(object) else { return };
+                self.seen.remove(&namespace, &name, &object);
                 self.changed(&namespace);
             }
         }
@@ -99,14 +99,14 @@ impl<K, V: Versioned> Watch<'_, K, V> {
 
     fn changed(&self, namespace: &str) {
         let (lane, delay) = (Lane::Urgent, Duration::ZERO);
-        let place = PlaceChange { cluster: &self.member.name, namespace, lane, delay };
-        dispatch::place_changed(self.cx, &place);
+        let place = MemberNamespaceChange { cluster: &self.member.name, namespace, lane, delay };
+        dispatch::member_namespace_changed(self.cx, &place);
     }
 
     fn failed(&self, failure: &ListFailure) {
         let error = &failure.text;
         tracing::warn!(cluster = self.member.name, what = self.what, error, "watch for pull secrets failed");
-        if self.seen.failed(failure) {
+        if self.seen.list_failed(failure) {
             dispatch::cluster_changed(self.cx, &self.member.name);
         }
     }

@@ -1,7 +1,7 @@
-//! Quotas of a member cluster, trimmed to what is decided from.
+//! Resource quotas of a member cluster, trimmed to the fields that the controller uses.
 
 use super::marks::Marks;
-use super::sights::Versioned;
+use super::watch_store::Versioned;
 use super::weight;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
@@ -18,11 +18,11 @@ pub struct ClusterQuota {
     pub marks: Marks,
     /// `spec.hard`
     pub spec_hard: ResourceList,
-    /// `status.hard`: what admission counts with.
+    /// `status.hard`: the limits that admission uses.
     pub status_hard: ResourceList,
     /// `status.used`
     pub status_used: ResourceList,
-    /// It counts only some objects.
+    /// It has scopes, so it counts only some objects.
     pub scoped: bool,
     /// It is being deleted.
     pub deleting: bool,
@@ -47,7 +47,7 @@ impl From<ResourceQuota> for ClusterQuota {
 }
 
 impl ClusterQuota {
-    /// Whether nothing but how much is in use is new.
+    /// Whether only the usage differs.
     pub(super) fn differs_in_use_only(&self, new: &Self) -> bool {
         let with_new_use = Self {
             status_used: new.status_used.clone(),
@@ -58,8 +58,8 @@ impl ClusterQuota {
     }
 }
 
-/// Amounts that a Kubernetes API server has accepted. One that cannot be read is left out, so that the list
-/// equals nothing that was written.
+/// Parses amounts that a Kubernetes API server has accepted. One that cannot be parsed is left out, so that the list
+/// differs from everything that we write.
 fn amounts(texts: Option<BTreeMap<String, Text>>) -> ResourceList {
     let texts = texts.unwrap_or_default();
     texts.into_iter().filter_map(|(key, Text(text))| Some((key, text.parse().ok()?))).collect()

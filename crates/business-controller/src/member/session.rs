@@ -1,18 +1,20 @@
-//! Whether a member cluster answers, and its watches: for namespaces, quotas and bindings.
+//! Probes a member cluster, and watches its namespaces, quotas and role bindings.
 
-use super::news::{are_gone, changed, ended, synced, unreachable};
-use super::observed::Concern;
-use super::others::OtherBinding;
-use super::progress::{ListProgress, Obstacle, Progress};
-use super::{
-    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, pages, pull_watches, template_watches,
-    weighing,
+use super::notify::{
+    list_ended, mark_reachable_if_synced, mark_unreachable, wake_namespace, wake_namespaces_of_deleted,
 };
+use super::observed::QuotaChange;
+use super::others::OtherBinding;
+use super::watch_health::{ListHealth, WatchFailure, WatchHealth};
+use super::{
+    ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, eviction, pages, pull_watches,
+    template_watches,
+};
+use crate::acquisition::AcquisitionSnapshot;
 use crate::context::Context;
 use crate::dispatch;
-use crate::error::{ListFailure, of_watch};
+use crate::error::{ListFailure, watch_error_text};
 use crate::events::Topic;
-use crate::inventory::Inventory;
 use crate::namespace::kind::BusinessNamespace;
 use crate::queue::Lane;
 use business_types::names;
@@ -25,64 +27,68 @@ use runtime::Backoff;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a cluster that answers is asked.
+/// How often a cluster that answers is probed.
 const PROBE_PERIOD: Duration = Duration::from_secs(5);
 /// First wait after a failed probe.
 const RETRY_FLOOR: Duration = Duration::from_millis(500);
-/// Longest wait after a failed probe: what a cluster that is back may have to wait.
+/// Longest wait after a failed probe, and so the longest that a cluster waits that answers again.
 const RETRY_CEILING: Duration = Duration::from_secs(5);
 /// Probes that must fail in a row until a cluster counts as unreachable.
 const FAILURES: u32 = 3;
-/// A cluster that answers, but of whose lists nothing more is heard for this long, counts as unreachable, and its watches begin
-/// anew.
+/// A cluster that answers counts as unreachable, and its watches are restarted, if its first lists make no progress for
+/// this long.
 const LIST_PATIENCE: Duration = Duration::from_secs(15);
-/// The same, after it could not be listed again and again: a long page needs its time.
+/// The same after the lists have failed several times: a large page takes long.
 const LIST_PATIENCE_MAX: Duration = Duration::from_mins(4);
-/// Figures of use are copied at most this often.
+/// Usage figures are copied at most this often.
 const FIGURES_PERIOD: Duration = Duration::from_secs(1);
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// Bindings of a project with many people are large.
+/// The same for role bindings, which are large in a project with many people.
 const BINDINGS_PAGE: u32 = 50;
 
 const UNWATCHED: Topic = Topic::warning("WatchFails", "Watch");
 
-/// Why a cluster is listed anew.
+/// Why the watches of a cluster are restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Anew {
-    /// It was not seen to answer: what was seen of it before counts no more.
+enum RestartReason {
+    /// The cluster did not answer, or does not make progress. The cache is cleared.
     Lost,
-    /// It is reached by other credentials. What is seen of it holds until it was listed, as it does below.
-    Switched,
-    /// Its revisions went back: it was restored, and its watches wait for what comes after a past that is no more.
-    WentBack,
-    /// It cannot be watched.
-    Unwatched,
-    /// More is seen of all clusters than is kept, and this one has to go.
-    TooLarge,
+    /// The client was replaced. The cache stays valid until the cluster was listed.
+    CredentialsChanged,
+    /// Its revisions went back: it was restored, and its watches wait for revisions of a lost history. The cache stays
+    /// until the cluster was listed.
+    HistoryWentBack,
+    /// It can be listed but not watched. The cache stays.
+    CannotWatch,
+    /// The memory budget is exceeded, and this cluster is evicted.
+    OverBudget,
 }
 
-/// Follows one member cluster for as long as it is in the directory and in one of our shares.
+/// Follows one member cluster while it is in the directory and in a share of this replica.
 pub async fn run(cx: Arc<Context>, member: Arc<Member>) {
-    let _weighed = weighing::Weighed::new(&cx, &member);
+    let _guard = eviction::BudgetGuard::new(&cx, &member);
     tokio::select! {
         () = follow(&cx, &member) => {}
-        () = async { take_over(&cx, &member).await; std::future::pending::<()>().await } => {}
+        () = async { load_acquisition_snapshot(&cx, &member).await; std::future::pending::<()>().await } => {}
     }
 }
 
-/// Reads which namespaces it has now: what we see of them may be older than the beginning of our tenure.
-pub(crate) async fn take_over(cx: &Context, member: &Member) {
+/// Lists our namespaces in the cluster: the watch cache may be older than the acquisition of the share.
+pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
     cx.objects.synced().await;
     let selector = format!("spec.clusterName={}", member.name);
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     loop {
-        match cx.business.roll::<BusinessNamespace>(&selector).await {
-            Ok(roll) => {
-                member.take_over(Inventory::new(roll, cx.objects.namespaces.age()));
-                // One that has stopped answering meanwhile is listed anew first.
+        match cx.business.generation_snapshot::<BusinessNamespace>(&selector).await {
+            Ok(snapshot) => {
+                member.set_acquisition_snapshot(AcquisitionSnapshot::new(
+                    snapshot,
+                    cx.objects.namespaces.progress(),
+                ));
+                // A cluster that has become unreachable meanwhile is listed again first.
                 if member.reach() == Reach::Connecting {
-                    synced(cx, member);
+                    mark_reachable_if_synced(cx, member);
                 }
                 return;
             }
@@ -95,75 +101,80 @@ pub(crate) async fn take_over(cx: &Context, member: &Member) {
 }
 
 async fn follow(cx: &Context, member: &Member) {
-    let mut anew = Anew::Lost;
+    let mut reason = RestartReason::Lost;
     let (mut patience, mut listed_since) = (LIST_PATIENCE, None);
     loop {
-        if anew == Anew::TooLarge {
-            weighing::set_aside(cx, member).await;
+        if reason == RestartReason::OverBudget {
+            eviction::evict(cx, member).await;
         }
-        match anew {
-            // Another cluster may answer by now in the place of one that was left alone.
-            Anew::Lost | Anew::TooLarge => {
+        match reason {
+            // After an eviction, too, another cluster may answer by now.
+            RestartReason::Lost | RestartReason::OverBudget => {
                 tokio::select! {
                     () = connect(cx, member) => {}
-                    // What was seen of it is kept for as long as it does not answer.
-                    () = weighing::exceeded(cx, member) => {
-                        anew = Anew::TooLarge;
+                    // The cache stays while the cluster does not answer, so it still counts.
+                    () = eviction::wait_over_budget(cx, member) => {
+                        reason = RestartReason::OverBudget;
                         continue;
                     }
                 }
-                member.api.begin_era();
+                member.api.begin_connection_epoch();
                 member.observed.reset();
                 listed_since = None;
             }
-            Anew::WentBack => member.api.begin_era(),
-            // The one has begun an era, and the other has the history that it had.
-            Anew::Switched | Anew::Unwatched => {}
+            RestartReason::HistoryWentBack => member.api.begin_connection_epoch(),
+            // `set_client` has begun an epoch already, and where a watch fails history is the same.
+            RestartReason::CredentialsChanged | RestartReason::CannotWatch => {}
         }
-        let progress = Progress::new();
-        anew = tokio::select! {
-            () = watch_namespaces(cx, member, &progress) => Anew::Lost,
-            () = watch_quotas(cx, member, &progress) => Anew::Lost,
-            () = watch_bindings(cx, member, &progress) => Anew::Lost,
-            () = template_watches::follow(cx, member, &progress) => Anew::Lost,
-            () = pull_watches::follow(cx, member, &progress) => Anew::Lost,
-            why = keep_probing(cx, member, &progress, patience) => why,
-            () = member.switched.notified() => Anew::Switched,
-            () = weighing::exceeded_by_lists(cx, member, &mut listed_since) => Anew::TooLarge,
+        let health = WatchHealth::new();
+        reason = tokio::select! {
+            () = watch_namespaces(cx, member, &health) => RestartReason::Lost,
+            () = watch_quotas(cx, member, &health) => RestartReason::Lost,
+            () = watch_bindings(cx, member, &health) => RestartReason::Lost,
+            () = template_watches::follow(cx, member, &health) => RestartReason::Lost,
+            () = pull_watches::follow(cx, member, &health) => RestartReason::Lost,
+            why = keep_probing(cx, member, &health, patience) => why,
+            () = member.credentials_changed.notified() => RestartReason::CredentialsChanged,
+            () = eviction::wait_over_budget_while_watching(cx, member, &mut listed_since) => RestartReason::OverBudget,
         };
         let longer = (patience * 2).min(LIST_PATIENCE_MAX);
-        let is_followed = member.observed.is_synced() && anew != Anew::Unwatched;
+        let is_followed = member.observed.is_synced() && reason != RestartReason::CannotWatch;
         patience = if is_followed { LIST_PATIENCE } else { longer };
     }
 }
 
-/// Asks until the cluster answers.
+/// Probes until the cluster answers.
 async fn connect(cx: &Context, member: &Member) {
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     let mut failures = 0_u32;
     while let Err(failure) = member.probe().await {
         failures = failures.saturating_add(1);
         if failures >= FAILURES {
-            unreachable(cx, member, &failure.to_string());
+            mark_unreachable(cx, member, &failure.to_string());
         }
         tokio::select! {
             () = backoff.wait() => {}
-            () = member.switched.notified() => {}
+            () = member.credentials_changed.notified() => {}
         }
     }
 }
 
-/// Asks again and again; returns when the cluster has not answered a few times, when its history went back, or when its lists or
-/// watches have not got on for so long.
-async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patience: Duration) -> Anew {
+/// Probes for ever. Returns when the cluster has not answered several times, when its history went back, or when its
+/// lists or watches have made no progress for so long.
+async fn keep_probing(
+    cx: &Context,
+    member: &Member,
+    health: &WatchHealth,
+    patience: Duration,
+) -> RestartReason {
     let (mut failures, mut told) = (0_u32, 0);
     loop {
         tokio::select! {
-            () = member.suspect.notified() => {}
+            () = member.probe_request.notified() => {}
             () = tokio::time::sleep(if failures == 0 { PROBE_PERIOD } else { RETRY_FLOOR }) => {}
         }
-        // In one history no answer is older than what was known before the question was sent.
-        let known = member.observed.highest_of_namespaces().max(told);
+        // In one history, the answer is not older than any revision that was known before the probe was sent.
+        let known = member.observed.highest_namespace_revision().max(told);
         match member.probe().await {
             Ok(revision) if revision > 0 && revision < known => {
                 tracing::warn!(
@@ -172,50 +183,55 @@ async fn keep_probing(cx: &Context, member: &Member, progress: &Progress, patien
                     known,
                     "the history of a member cluster went back: it is listed anew"
                 );
-                return Anew::WentBack;
+                return RestartReason::HistoryWentBack;
             }
             Ok(revision) => {
                 (failures, told) = (0, told.max(revision));
-                // It may have been listed before its share was taken over.
-                synced(cx, member);
-                // Who has left meanwhile stays in until somebody looks.
-                if member.observed.bindings_became_late() {
+                // The lists may have ended before the snapshot of the share's acquisition was there.
+                mark_reachable_if_synced(cx, member);
+                // Until the objects are reconciled, people who have left keep their roles.
+                if member.observed.binding_list_became_overdue() {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }
             Err(failure) => {
                 failures = failures.saturating_add(1);
-                cx.members.doubted.notify_one();
+                cx.members.probe_failed.notify_one();
                 if failures >= FAILURES {
-                    unreachable(cx, member, &failure.to_string());
-                    return Anew::Lost;
+                    mark_unreachable(cx, member, &failure.to_string());
+                    return RestartReason::Lost;
                 }
             }
         }
-        if let Some(anew) = hindered(cx, member, progress, patience) {
-            return anew;
+        if let Some(reason) = check_health(cx, member, health, patience) {
+            return reason;
         }
     }
 }
 
-/// Whether its lists or watches have not got on for so long, although it answers.
-fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Duration) -> Option<Anew> {
+/// Whether its lists or watches have made no progress for so long, although it answers.
+fn check_health(
+    cx: &Context,
+    member: &Member,
+    health: &WatchHealth,
+    patience: Duration,
+) -> Option<RestartReason> {
     if !member.observed.is_synced() {
-        if progress.silence() <= patience {
+        if health.since_progress() <= patience {
             return None;
         }
         let nothing = || format!("nothing more was heard for {} s", patience.as_secs());
-        let reason = progress.last_error().unwrap_or_else(nothing);
-        unreachable(cx, member, &format!("it cannot be listed: {reason}"));
-        return Some(Anew::Lost);
+        let reason = health.last_error().unwrap_or_else(nothing);
+        mark_unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+        return Some(RestartReason::Lost);
     }
-    match progress.obstacle(patience)? {
-        Obstacle::Unlisted(reason) => {
-            unreachable(cx, member, &format!("it cannot be listed: {reason}"));
-            Some(Anew::Lost)
+    match health.lasting_failure(patience)? {
+        WatchFailure::CannotList(reason) => {
+            mark_unreachable(cx, member, &format!("it cannot be listed: {reason}"));
+            Some(RestartReason::Lost)
         }
-        // What is listed again and again is seen late, which is more than not at all.
-        Obstacle::Unwatched(reason) => {
+        // A cluster that is only listed is seen late, which is better than not at all.
+        WatchFailure::CannotWatch(reason) => {
             tracing::warn!(
                 cluster = member.name,
                 error = reason,
@@ -223,101 +239,104 @@ fn hindered(cx: &Context, member: &Member, progress: &Progress, patience: Durati
             );
             let note = format!("it cannot be watched, and is listed again and again: {reason}");
             cx.events.report_cluster(&member.name, UNWATCHED, note);
-            Some(Anew::Unwatched)
+            Some(RestartReason::CannotWatch)
         }
     }
 }
 
-fn selection() -> watcher::Config {
+fn labelled() -> watcher::Config {
     watcher::Config::default().labels(names::NAMESPACE_LABEL)
 }
 
-async fn watch_namespaces(cx: &Context, member: &Member, progress: &Progress) {
+async fn watch_namespaces(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<Namespace> = Api::all(member.api.client());
-    let mut listed = ListProgress::new(progress);
-    let mut stream = pages::follow(&member.name, api, selection(), PAGE);
+    let mut listed = ListHealth::new(health);
+    let mut stream = pages::watch(&member.name, api, labelled(), PAGE);
     while let Some(event) = stream.next().await {
-        listed.hear(&event);
-        progress.hear("namespaces", &event);
+        listed.observe(&event);
+        health.observe("namespaces", &event);
         match event {
-            Ok(Event::Init) => member.observed.namespaces_begin(),
+            Ok(Event::Init) => member.observed.begin_namespace_list(),
             Ok(Event::InitDone) => {
-                are_gone(cx, member, member.observed.namespaces_end());
-                synced(cx, member);
+                wake_namespaces_of_deleted(cx, member, member.observed.end_namespace_list());
+                mark_reachable_if_synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let object = ClusterNamespace::from(object);
                 let name = object.name.clone();
-                if member.observed.namespace(object, true) {
-                    changed(cx, member, &name, Lane::Urgent, Duration::ZERO);
+                if member.observed.upsert_namespace(object, true) {
+                    wake_namespace(cx, member, &name, Lane::Urgent, Duration::ZERO);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let object = ClusterNamespace::from(object);
-                member.observed.namespace_gone(&object);
-                changed(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
+                member.observed.remove_namespace(&object);
+                wake_namespace(cx, member, &object.name, Lane::Urgent, Duration::ZERO);
             }
-            Err(failure) => failed(member, progress, &failure),
+            Err(failure) => watch_failed(member, health, &failure),
         }
     }
 }
 
-async fn watch_quotas(cx: &Context, member: &Member, progress: &Progress) {
+async fn watch_quotas(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<ResourceQuota> = Api::all(member.api.client());
-    let mut listed = ListProgress::new(progress);
-    let mut stream = pages::follow(&member.name, api, selection(), PAGE);
+    let mut listed = ListHealth::new(health);
+    let mut stream = pages::watch(&member.name, api, labelled(), PAGE);
     while let Some(event) = stream.next().await {
-        listed.hear(&event);
-        progress.hear("resourcequotas", &event);
+        listed.observe(&event);
+        health.observe("resourcequotas", &event);
         match event {
-            Ok(Event::Init) => member.observed.quotas_begin(),
+            Ok(Event::Init) => member.observed.begin_quota_list(),
             Ok(Event::InitDone) => {
-                are_gone(cx, member, member.observed.quotas_end());
-                synced(cx, member);
+                wake_namespaces_of_deleted(cx, member, member.observed.end_quota_list());
+                mark_reachable_if_synced(cx, member);
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
-                let Some(namespace) = place(&object) else { continue };
-                let concern = member.observed.quota(&namespace, ClusterQuota::from(object), true);
-                match concern {
-                    Concern::Nothing => {}
-                    Concern::Figures => changed(cx, member, &namespace, Lane::Later, FIGURES_PERIOD),
-                    Concern::State => changed(cx, member, &namespace, Lane::Later, Duration::ZERO),
+                let Some(namespace) = quota_namespace(&object) else { continue };
+                let change = member.observed.upsert_quota(&namespace, ClusterQuota::from(object), true);
+                match change {
+                    QuotaChange::None => {}
+                    QuotaChange::UsageOnly => {
+                        wake_namespace(cx, member, &namespace, Lane::Later, FIGURES_PERIOD)
+                    }
+                    QuotaChange::State => wake_namespace(cx, member, &namespace, Lane::Later, Duration::ZERO),
                 }
             }
             Ok(Event::Delete(object)) => {
-                let Some(namespace) = place(&object) else { continue };
-                member.observed.quota_gone(&namespace, &ClusterQuota::from(object));
-                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                let Some(namespace) = quota_namespace(&object) else { continue };
+                member.observed.remove_quota(&namespace, &ClusterQuota::from(object));
+                wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
-            Err(failure) => failed(member, progress, &failure),
+            Err(failure) => watch_failed(member, health, &failure),
         }
     }
 }
 
-/// Whether they can be listed says nothing of the cluster: the right to see them came later than the others.
-async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
+/// That they cannot be listed does not make the cluster unreachable: the right to list them was added in a later
+/// release.
+async fn watch_bindings(cx: &Context, member: &Member, health: &WatchHealth) {
     let api: Api<RoleBinding> = Api::all(member.api.client());
-    // With those that have no mark of ours: somebody may have a role by them.
-    let mut stream = pages::follow(&member.name, api, watcher::Config::default(), BINDINGS_PAGE);
+    // All of them, also without our marks: people may have roles by them.
+    let mut stream = pages::watch(&member.name, api, watcher::Config::default(), BINDINGS_PAGE);
     while let Some(event) = stream.next().await {
-        progress.hear("all rolebindings", &event);
+        health.observe("all rolebindings", &event);
         match event {
-            Ok(Event::Init) => member.observed.bindings_begin(),
-            Ok(Event::InitDone) => ended(cx, member, member.observed.bindings_end()),
+            Ok(Event::Init) => member.observed.begin_binding_list(),
+            Ok(Event::InitDone) => list_ended(cx, member, member.observed.end_binding_list()),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
-                other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
+                observe_other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
                 let Some(binding) = ClusterBinding::of(object) else { continue };
-                if member.observed.binding(&namespace, binding, true) {
-                    changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                if member.observed.upsert_binding(&namespace, binding, true) {
+                    wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
-                other_binding(cx, member, &namespace, &object, None);
+                observe_other_binding(cx, member, &namespace, &object, None);
                 let Some(binding) = ClusterBinding::of(object) else { continue };
-                member.observed.binding_gone(&namespace, &binding);
-                changed(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
+                member.observed.remove_binding(&namespace, &binding);
+                wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
             }
             Err(failure) => {
                 let failure = ListFailure::from(&failure);
@@ -326,7 +345,7 @@ async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
                     error = failure.text,
                     "watch of a member cluster's bindings failed"
                 );
-                if member.observed.bindings_failed(&failure) {
+                if member.observed.binding_list_failed(&failure) {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }
@@ -334,7 +353,7 @@ async fn watch_bindings(cx: &Context, member: &Member, progress: &Progress) {
     }
 }
 
-fn other_binding(
+fn observe_other_binding(
     cx: &Context,
     member: &Member,
     namespace: &str,
@@ -342,22 +361,22 @@ fn other_binding(
     binding: Option<OtherBinding>,
 ) {
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    if member.observed.other_binding(namespace, name, binding) {
-        changed(cx, member, namespace, Lane::Later, FIGURES_PERIOD);
+    if member.observed.upsert_other_binding(namespace, name, binding) {
+        wake_namespace(cx, member, namespace, Lane::Later, FIGURES_PERIOD);
     }
 }
 
-/// The namespace of a quota of ours: one that is named like it.
-fn place(quota: &ResourceQuota) -> Option<String> {
+/// The namespace of a quota that is ours: one with the same name.
+fn quota_namespace(quota: &ResourceQuota) -> Option<String> {
     let metadata = &quota.metadata;
     metadata.namespace.clone().filter(|namespace| metadata.name.as_ref() == Some(namespace))
 }
 
-fn failed(member: &Member, progress: &Progress, failure: &watcher::Error) {
-    let text = of_watch(failure);
+fn watch_failed(member: &Member, health: &WatchHealth, failure: &watcher::Error) {
+    let text = watch_error_text(failure);
     tracing::warn!(cluster = member.name, error = text, "watch of a member cluster failed");
-    progress.failed(text);
-    member.suspect.notify_one();
+    health.set_last_error(text);
+    member.probe_request.notify_one();
 }
 
 #[cfg(test)]
@@ -365,23 +384,23 @@ mod tests {
     use super::*;
     use crate::fixtures::world::{SEEN_MAX, World};
     use crate::fixtures::{CLUSTER_UID, pending};
-    use crate::member::counting::RECOUNT;
-    use crate::member::progress::{LIST_MAX, NEEDED};
+    use crate::member::recount::RECOUNT;
+    use crate::member::watch_health::{LIST_MAX, REQUIRED};
     use crate::shares::Share;
     use futures_util::pin_mut;
     use kube::core::Status;
     use tokio::time::{advance, timeout};
 
     fn member(world: &World) -> Arc<Member> {
-        let share = world.cx.shares.post(Share::Clusters(0));
+        let share = world.cx.shares.state(Share::Clusters(0));
         Member::new("c1", CLUSTER_UID, world.server.client(), share, RECOUNT)
     }
 
     /// One that was listed, and answers.
     fn listed(world: &World) -> Arc<Member> {
         let member = member(world);
-        member.observed.namespaces_end();
-        member.observed.quotas_end();
+        member.observed.end_namespace_list();
+        member.observed.end_quota_list();
         member.set_reach(Reach::Reachable);
         member
     }
@@ -394,9 +413,9 @@ mod tests {
         Err(watcher::Error::WatchStartFailed(forbidden()))
     }
 
-    fn page(list: &mut ListProgress<'_>) {
+    fn page(list: &mut ListHealth<'_>) {
         for _ in 0..PAGE {
-            list.hear(&Ok(Event::InitApply(Namespace::default())));
+            list.observe(&Ok(Event::InitApply(Namespace::default())));
         }
     }
 
@@ -404,9 +423,9 @@ mod tests {
     async fn a_list_that_gets_on_is_waited_for_however_long_it_is() {
         let world = World::new();
         let member = member(&world);
-        let progress = Progress::new();
-        let list = &mut ListProgress::new(&progress);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let health = WatchHealth::new();
+        let list = &mut ListHealth::new(&health);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         for _ in 0..100 {
             assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "{:?}", member.reach());
@@ -415,7 +434,7 @@ mod tests {
         assert_eq!(member.reach(), Reach::Connecting);
         // It breaks off, and comes as far as before again and again.
         for _ in 0..2 {
-            list.hear::<Namespace>(&Ok(Event::Init));
+            list.observe::<Namespace>(&Ok(Event::Init));
             advance(LIST_PATIENCE / 2).await;
             page(list);
         }
@@ -427,10 +446,10 @@ mod tests {
     async fn whoever_waits_for_a_first_list_of_bindings_is_woken_when_it_takes_long() {
         let world = World::new();
         world.holds(&pending(&[("pods", "3")]));
-        let (member, progress) = (listed(&world), Progress::new());
-        member.observed.bindings_begin();
+        let (member, health) = (listed(&world), WatchHealth::new());
+        member.observed.begin_binding_list();
         world.woken();
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         let half = Duration::from_secs(18);
         for is_woken in [false, true, false] {
@@ -443,9 +462,9 @@ mod tests {
     async fn a_list_without_end_is_not_waited_for() {
         let world = World::new();
         let member = member(&world);
-        let progress = Progress::new();
-        let list = &mut ListProgress::new(&progress);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let health = WatchHealth::new();
+        let list = &mut ListHealth::new(&health);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         while list.now <= LIST_MAX {
             page(list);
@@ -454,7 +473,7 @@ mod tests {
             assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "it may end");
             page(list);
         }
-        assert_eq!(timeout(LIST_PATIENCE / 2, probing).await, Ok(Anew::Lost));
+        assert_eq!(timeout(LIST_PATIENCE / 2, probing).await, Ok(RestartReason::Lost));
         let reach = member.reach();
         assert!(
             matches!(&reach, Reach::Unreachable { reason, .. } if reason.contains("no end")),
@@ -472,11 +491,11 @@ mod tests {
         assert!(member.observed.is_synced());
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
-        member.observed.namespace(large, true);
+        member.observed.upsert_namespace(large, true);
         world.server.is_cluster("another");
         assert!(timeout(Duration::from_mins(2), &mut following).await.is_err());
         let Reach::Unreachable { reason, .. } = member.reach() else { panic!("{:?}", member.reach()) };
-        assert!(member.is_set_aside() && reason.contains("another cluster answers"), "{reason}");
+        assert!(member.is_evicted() && reason.contains("another cluster answers"), "{reason}");
         assert!(!member.observed.is_synced(), "nothing is listed of another one");
         world.server.is_cluster(CLUSTER_UID);
         assert!(timeout(PROBE_PERIOD * 2, &mut following).await.is_err());
@@ -490,68 +509,68 @@ mod tests {
         let member = listed(&world);
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
-        member.observed.namespace(large, true);
+        member.observed.upsert_namespace(large, true);
         assert!(timeout(PROBE_PERIOD, Box::pin(follow(&world.cx, &member))).await.is_err());
-        assert!(member.is_set_aside());
+        assert!(member.is_evicted());
         assert_eq!(member.observed.weight(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_history_that_went_back_is_noticed_although_every_probe_is_good() {
         let world = World::new();
-        let (member, progress) = (listed(&world), Progress::new());
+        let (member, health) = (listed(&world), WatchHealth::new());
         world.server.comes_to(5000);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         assert!(timeout(PROBE_PERIOD * 3, &mut probing).await.is_err(), "it goes on");
         world.server.comes_to(900);
-        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::WentBack));
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::HistoryWentBack));
         assert_eq!(member.reach(), Reach::Reachable, "it answers");
         // It went back before anybody asked: what was seen says so.
         let seen = ClusterNamespace { resource_version: "5000".into(), ..ClusterNamespace::default() };
-        member.observed.namespace(seen, true);
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
-        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::WentBack));
-        member.observed.namespaces_begin();
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        member.observed.upsert_namespace(seen, true);
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::HistoryWentBack));
+        member.observed.begin_namespace_list();
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         assert!(timeout(PROBE_PERIOD * 2, probing).await.is_err(), "it is listed anew");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_cannot_be_watched_is_listed_anew_and_stays_reachable() {
         let world = World::new();
-        let (member, progress) = (listed(&world), Progress::new());
-        let probing = keep_probing(&world.cx, &member, &progress, LIST_PATIENCE);
+        let (member, health) = (listed(&world), WatchHealth::new());
+        let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         pin_mut!(probing);
         for _ in 0..3 {
-            progress.hear("namespaces", &no_watch());
+            health.observe("namespaces", &no_watch());
             assert!(timeout(LIST_PATIENCE / 2, &mut probing).await.is_err(), "it may be over soon");
-            progress.hear("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
-            progress.hear("namespaces", &Ok(Event::Apply(Namespace::default())));
+            health.observe("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
+            health.observe("namespaces", &Ok(Event::Apply(Namespace::default())));
         }
         for _ in 0..3 {
-            progress.hear("namespaces", &no_watch());
+            health.observe("namespaces", &no_watch());
             advance(LIST_PATIENCE).await;
             // Others say nothing of this one.
-            progress.hear("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
+            health.observe("resourcequotas", &Ok(Event::Apply(ResourceQuota::default())));
         }
-        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(Anew::Unwatched));
+        assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::CannotWatch));
         assert_eq!(member.reach(), Reach::Reachable);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cluster_that_was_listed_and_cannot_be_any_more_is_unreachable() {
         let world = World::new();
-        let (member, progress) = (listed(&world), Progress::new());
+        let (member, health) = (listed(&world), WatchHealth::new());
         let no_list = || Err::<Event<Namespace>, _>(watcher::Error::InitialListFailed(forbidden()));
         for what in ["all rolebindings", "resourcequotas"] {
             for _ in 0..3 {
-                progress.hear::<Namespace>(what, &Ok(Event::Init));
-                progress.hear(what, &no_list());
+                health.observe::<Namespace>(what, &Ok(Event::Init));
+                health.observe(what, &no_list());
                 advance(LIST_PATIENCE).await;
             }
-            let ended = timeout(PROBE_PERIOD * 2, keep_probing(&world.cx, &member, &progress, LIST_PATIENCE));
-            let expected = NEEDED.contains(&what).then_some(Anew::Lost);
+            let ended = timeout(PROBE_PERIOD * 2, keep_probing(&world.cx, &member, &health, LIST_PATIENCE));
+            let expected = REQUIRED.contains(&what).then_some(RestartReason::Lost);
             assert_eq!(ended.await.ok(), expected, "{what}");
         }
         assert!(matches!(member.reach(), Reach::Unreachable { .. }));

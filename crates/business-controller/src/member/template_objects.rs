@@ -1,10 +1,10 @@
-//! Objects that templates have put into a member cluster, trimmed to what is decided from.
+//! Objects that templates have created in a member cluster, trimmed to the fields that the controller uses.
 
 use super::binding::RBAC;
-use super::seen::{Seen, Unlisted};
-use super::sights::Versioned;
+use super::shared_store::{NotListed, SharedStore};
+use super::watch_store::Versioned;
 use super::weight;
-use crate::managers::TEMPLATE_MANAGER;
+use crate::field_managers::TEMPLATE_MANAGER;
 use business_types::names::{
     TEMPLATE_BINDING_PREFIX, TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, TEMPLATE_OBJECT, UID_ANNOTATION,
 };
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A kind of objects that templates have.
+/// A kind that templates can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TemplateObjectKind {
     LimitRange,
@@ -76,7 +76,7 @@ impl TemplateObjectKind {
         format!("{root}/namespaces/{namespace}/{}/{name}", self.plural())
     }
 
-    /// The name in the cluster of what a template calls like this.
+    /// The name in the cluster of an object that has this name in the template.
     pub fn name(self, name: &str) -> String {
         match self {
             Self::LimitRange => TEMPLATE_OBJECT.to_owned(),
@@ -85,7 +85,7 @@ impl TemplateObjectKind {
         }
     }
 
-    /// Whether an object of this name is a template's: the cluster's policies let nobody else have it.
+    /// Whether this is the name of a template's object: the cluster's policies let nobody else use it.
     fn is_named_so(self, name: &str) -> bool {
         match self {
             Self::LimitRange => name == TEMPLATE_OBJECT,
@@ -108,13 +108,14 @@ pub struct TemplateObject {
     pub resource_version: String,
     /// Label: the template.
     pub template: String,
-    /// Annotation: what was put there.
+    /// Annotation: the digest of what was applied.
     pub digest: String,
     /// Annotation: uid of the business namespace.
     pub object: String,
-    /// Parts of its content that are as we have put them there: nobody else has written them since.
+    /// Top-level fields, and fields of its spec, that are still as we have applied them: nobody else has written them
+    /// since.
     pub held: BTreeSet<String>,
-    /// Of a binding: its role, which never changes.
+    /// The role of a role binding, which is immutable.
     pub role: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
@@ -133,7 +134,7 @@ impl Versioned for TemplateObject {
 }
 
 impl TemplateObject {
-    /// `None` for one that is not named like a template's.
+    /// `None` for an object that is not named like a template's.
     pub fn of(kind: TemplateObjectKind, object: DynamicObject) -> Option<Self> {
         let DynamicObject { metadata, data, .. } = object;
         let name = metadata.name.filter(|name| kind.is_named_so(name))?;
@@ -156,7 +157,7 @@ impl TemplateObject {
     }
 }
 
-/// Whoever changes a field takes it from whoever has applied it.
+/// The fields that we still own. Whoever changes a field takes it from whoever has applied it.
 fn held(managers: &[ManagedFieldsEntry]) -> BTreeSet<String> {
     let ours = managers.iter().find(|entry| {
         entry.manager.as_deref() == Some(TEMPLATE_MANAGER) && entry.operation.as_deref() == Some("Apply")
@@ -170,42 +171,42 @@ fn held(managers: &[ManagedFieldsEntry]) -> BTreeSet<String> {
     fields(top).into_iter().chain(spec).filter(|field| field != "metadata" && field != "spec").collect()
 }
 
-/// What is seen of templates' objects in a member cluster.
+/// The objects of templates in a member cluster.
 #[derive(Debug, Default)]
 pub struct TemplateObjects {
-    limits: Seen<TemplateObject>,
-    policies: Seen<TemplateObject>,
-    bindings: Seen<TemplateObject>,
+    limits: SharedStore<TemplateObject>,
+    policies: SharedStore<TemplateObject>,
+    bindings: SharedStore<TemplateObject>,
 }
 
-/// The objects of templates in a namespace, as far as they are known.
+/// The objects of templates in one namespace.
 #[derive(Clone, Debug)]
-pub enum SeenTemplateObjects {
-    /// They were not listed yet; if that has failed, why.
-    Unlisted(Option<String>),
+pub enum NamespaceTemplateObjects {
+    /// They were not listed yet. If the list has failed, why.
+    NotListed(Option<String>),
     Listed(Vec<Arc<TemplateObject>>),
 }
 
 impl TemplateObjects {
-    /// Forgets everything.
+    /// Removes everything.
     pub fn reset(&self) {
         for kind in TemplateObjectKind::ALL {
             self.of(kind).reset();
         }
     }
 
-    /// Whether all were listed, as far as they may be.
+    /// Whether all kinds were listed, or are forbidden.
     pub(super) fn are_listed(&self) -> bool {
         TemplateObjectKind::ALL.iter().all(|kind| self.of(*kind).is_listed())
     }
 
-    /// About how many bytes they take.
+    /// The estimated bytes they take.
     pub(super) fn weight(&self) -> usize {
         weight::sum(TemplateObjectKind::ALL.map(|kind| self.of(kind).weight()))
     }
 
-    /// What is seen of a kind.
-    pub fn of(&self, kind: TemplateObjectKind) -> &Seen<TemplateObject> {
+    /// The store of a kind.
+    pub fn of(&self, kind: TemplateObjectKind) -> &SharedStore<TemplateObject> {
         match kind {
             TemplateObjectKind::LimitRange => &self.limits,
             TemplateObjectKind::NetworkPolicy => &self.policies,
@@ -213,30 +214,30 @@ impl TemplateObjects {
         }
     }
 
-    /// What is in a namespace.
-    pub fn at(&self, namespace: &str) -> SeenTemplateObjects {
+    /// The objects of a namespace.
+    pub fn at(&self, namespace: &str) -> NamespaceTemplateObjects {
         let mut found = Vec::new();
         for kind in TemplateObjectKind::ALL {
-            match self.of(kind).within(namespace) {
+            match self.of(kind).in_namespace(namespace) {
                 Ok(seen) => found.extend(seen),
-                Err(Unlisted(failure)) => {
+                Err(NotListed(failure)) => {
                     let told = failure.map(|failure| format!("{}: {}", kind.plural(), failure.text));
-                    return SeenTemplateObjects::Unlisted(told);
+                    return NamespaceTemplateObjects::NotListed(told);
                 }
             }
         }
-        SeenTemplateObjects::Listed(found)
+        NamespaceTemplateObjects::Listed(found)
     }
 
-    /// An object as it is; whether that is news.
-    pub fn seen(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
+    /// Stores an object. Returns whether it is new or changed.
+    pub fn upsert(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
         let name = object.name.clone();
-        self.of(object.kind).seen(namespace, &name, object, by_watch)
+        self.of(object.kind).upsert(namespace, &name, object, by_watch)
     }
 
-    /// An object is gone, or has lost its label.
-    pub fn gone(&self, namespace: &str, object: &TemplateObject) {
-        self.of(object.kind).gone(namespace, &object.name, object);
+    /// Removes an object that is gone, or has lost its label.
+    pub fn remove(&self, namespace: &str, object: &TemplateObject) {
+        self.of(object.kind).remove(namespace, &object.name, object);
     }
 }
 

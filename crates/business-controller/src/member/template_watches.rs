@@ -1,11 +1,11 @@
-//! Watches of what templates have put into a member cluster. Whether it can be listed says nothing of the cluster: the
-//! rights to see it came later than the others.
+//! Watches of objects that templates have created in a member cluster. That they cannot be listed does not make the
+//! cluster unreachable: the rights to list them were added in later releases.
 
-use super::progress::Progress;
 use super::template_objects::{TemplateObject, TemplateObjectKind};
-use super::{Member, news, pages};
+use super::watch_health::WatchHealth;
+use super::{Member, notify, pages};
 use crate::context::Context;
-use crate::controller::PlaceChange;
+use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
@@ -17,38 +17,41 @@ use kube::api::DynamicObject;
 use kube::runtime::watcher::{Config, Event};
 use std::time::Duration;
 
-/// Objects a page of a list.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
 
-/// Follows all kinds for ever.
-pub(super) async fn follow(cx: &Context, member: &Member, progress: &Progress) {
-    join_all(TemplateObjectKind::ALL.map(|kind| watch(cx, member, progress, kind))).await;
+/// Watches all kinds for ever.
+pub(super) async fn follow(cx: &Context, member: &Member, health: &WatchHealth) {
+    join_all(TemplateObjectKind::ALL.map(|kind| watch(cx, member, health, kind))).await;
 }
 
-async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: TemplateObjectKind) {
+async fn watch(cx: &Context, member: &Member, health: &WatchHealth, kind: TemplateObjectKind) {
     let api: Api<DynamicObject> = Api::all_with(member.api.client(), &kind.resource());
-    let mut stream = pages::follow(&member.name, api, Config::default().labels(TEMPLATE_LABEL), PAGE);
+    let mut stream = pages::watch(&member.name, api, Config::default().labels(TEMPLATE_LABEL), PAGE);
     let seen = &member.observed.templates;
     let changed = |namespace: &str| {
         let (lane, delay) = (Lane::Urgent, Duration::ZERO);
-        dispatch::place_changed(cx, &PlaceChange { cluster: &member.name, namespace, lane, delay });
+        dispatch::member_namespace_changed(
+            cx,
+            &MemberNamespaceChange { cluster: &member.name, namespace, lane, delay },
+        );
     };
     while let Some(event) = stream.next().await {
-        progress.hear(kind.plural(), &event);
+        health.observe(kind.plural(), &event);
         match event {
-            Ok(Event::Init) => seen.of(kind).begin(),
-            Ok(Event::InitDone) => news::ended(cx, member, seen.of(kind).end()),
+            Ok(Event::Init) => seen.of(kind).begin_list(),
+            Ok(Event::InitDone) => notify::list_ended(cx, member, seen.of(kind).end_list()),
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
-                if seen.seen(&namespace, object, true) {
+                if seen.upsert(&namespace, object, true) {
                     changed(&namespace);
                 }
             }
             Ok(Event::Delete(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
-                seen.gone(&namespace, &object);
+                seen.remove(&namespace, &object);
                 changed(&namespace);
             }
             Err(failure) => {
@@ -59,7 +62,7 @@ async fn watch(cx: &Context, member: &Member, progress: &Progress, kind: Templat
                     error = failure.text,
                     "watch of templates failed"
                 );
-                if seen.of(kind).failed(&failure) {
+                if seen.of(kind).list_failed(&failure) {
                     dispatch::cluster_changed(cx, &member.name);
                 }
             }

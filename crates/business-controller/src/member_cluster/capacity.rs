@@ -1,11 +1,11 @@
-//! Keeps what may be granted of member clusters as their nodes have it, where operators want it derived from them.
+//! Derives the capacity of member clusters from their nodes, where an operator wants that.
 
 use super::kind::MemberClusterView;
 use super::nodes;
 use super::wake_cluster;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::kinds::{Heard, ObjectKey as _};
+use crate::kinds::{ChangeSource, ObjectKey as _};
 use crate::member::{Member, Reach};
 use crate::members::Lookup;
 use crate::merge::difference;
@@ -23,30 +23,30 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-/// Between two looks, which is about the time between two writes for a cluster.
+/// Time between two readings, and so about the time between two writes for a cluster.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Clusters that are read at once.
+/// How many clusters are read at a time.
 const AT_ONCE: usize = 4;
-/// One that takes longer goes on beside those: it keeps no other waiting.
+/// A cluster that takes longer no longer counts as one of these: it does not delay others.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Reading one takes no longer.
+/// Deadline of reading one cluster.
 const DEADLINE: Duration = Duration::from_mins(2);
-/// After a look a cluster is left alone for so many times as long as it took, if that is more than until the next.
+/// After a reading, a cluster is left alone for so many times as long as it took, if that is longer than the period.
 const RESTS: u32 = 2;
-/// A rise by less than one part of so many is not worth a write. Every fall is.
+/// A rise by less than one part in so many is not written. Every fall is.
 const RISE_PARTS: i128 = 100;
 
-/// Looks again and again.
+/// Reads the nodes of clusters periodically.
 #[derive(Debug)]
 pub struct Capacities {
     pub cx: Arc<Context>,
 }
 
 impl Capacities {
-    /// Looks for as long as this process lives. A cluster that is still being read, or rests, is not read once more.
+    /// Reads for ever. A cluster that is still being read, or left alone, is not read again.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub async fn run(self) {
-        // Until our namespaces are known, their pods are not told from others.
+        // Pods of our namespaces can be told from others only when our namespaces are known.
         self.cx.objects.synced().await;
         let mut readings = Readings::new(&self.cx);
         loop {
@@ -58,7 +58,7 @@ impl Capacities {
     }
 }
 
-/// Looks at every cluster of which something is derived.
+/// Reads every cluster once.
 #[cfg(test)]
 pub(crate) async fn look(cx: &Context) {
     let mut readings = Readings::new(cx);
@@ -66,13 +66,13 @@ pub(crate) async fn look(cx: &Context) {
     readings.end().await;
 }
 
-/// Clusters that are being read.
+/// The clusters that are being read.
 struct Readings<'a> {
     cx: &'a Context,
     slots: Arc<Semaphore>,
     names: BTreeSet<String>,
     under_way: FuturesUnordered<BoxFuture<'a, (String, Duration)>>,
-    /// Until when.
+    /// Until when clusters are left alone.
     rests: BTreeMap<String, Instant>,
 }
 
@@ -83,7 +83,7 @@ impl<'a> Readings<'a> {
         Self { cx, slots, names, under_way: FuturesUnordered::new(), rests }
     }
 
-    /// Begins with every cluster that is not being read, and does not rest.
+    /// Starts reading every cluster that is not being read or left alone.
     fn begin(&mut self) {
         let now = Instant::now();
         self.rests.retain(|_, until| *until > now);
@@ -95,7 +95,7 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// Goes on until all have ended.
+    /// Waits until all readings have ended.
     async fn end(&mut self) {
         while let Some((name, took)) = self.under_way.next().await {
             self.names.remove(&name);
@@ -104,13 +104,13 @@ impl<'a> Readings<'a> {
     }
 }
 
-/// Reads a cluster as soon as there is a slot, and says which one it was, and how long it took.
+/// Reads a cluster as soon as there is a slot. Returns its name and how long it took.
 async fn read(cx: &Context, slots: Arc<Semaphore>, object: Arc<MemberClusterView>) -> (String, Duration) {
     let name = object.key.name().to_owned();
     let slot = slots.acquire_owned().await;
     let begun = Instant::now();
-    // Somebody else looks at those of other shares.
-    let mut looked = std::pin::pin!(cx.shares.within(cx.share_of(&name), look_at(cx, object)));
+    // Clusters of other shares are read by their replicas.
+    let mut looked = std::pin::pin!(cx.shares.run_in(cx.share_of(&name), look_at(cx, object)));
     if timeout(PATIENCE, &mut looked).await.is_err() {
         drop(slot);
         let _looked = looked.await;
@@ -142,7 +142,7 @@ async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
     }
 }
 
-/// Reads the nodes and writes what follows from them; what nodes have for pods.
+/// Reads the nodes, and writes the capacity that follows from them. Returns the nodes' allocatable resources.
 async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList, Error> {
     let member = match cx.member(object.key.name()) {
         Lookup::Found(member) if member.reach() == Reach::Reachable => member,
@@ -150,7 +150,7 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
     };
     let ours = namespaces(cx, &member);
     let nodes = nodes::read(&member.api, &ours).await.map_err(Error::Member)?;
-    // The status may have been written meanwhile.
+    // The status may have been written since.
     let Some(newest) = cx.objects.member_clusters.get(&object.key) else { return Ok(nodes.allocatable) };
     let capacity = newest.spec.derived.of(&nodes.available);
     if newest.uid == object.uid && matters(&newest.status.capacity, &capacity) {
@@ -158,9 +158,9 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
         cx.fence_of(object.key.name()).permit()?;
         match cx.business.patch_capacity(&newest, patch).await {
             Ok(written) => {
-                cx.objects.member_clusters.seen(written, Heard::FromOwnWrite);
+                cx.objects.member_clusters.upsert(written, ChangeSource::OwnWrite);
             }
-            // Somebody was faster: at the next look.
+            // Somebody else was faster. It is tried again after the next reading.
             Err(CallFailure::NotFound | CallFailure::Conflict(_)) => {}
             Err(failure) => return Err(failure.into()),
         }
@@ -168,8 +168,8 @@ async fn derive(cx: &Context, object: &MemberClusterView) -> Result<ResourceList
     Ok(nodes.allocatable)
 }
 
-/// The namespaces of the cluster that stand on record as an object's, which pays for their pods. Anybody may have an
-/// object for any other.
+/// The namespaces of the cluster that are recorded as an object's, which is charged for their pods. Anybody may create
+/// an object that names any other namespace.
 fn namespaces(cx: &Context, member: &Member) -> BTreeSet<String> {
     let is_on_record = |view: &NamespaceView| {
         let Some(record) = &view.status.cluster_namespace else { return false };
@@ -181,7 +181,7 @@ fn namespaces(cx: &Context, member: &Member) -> BTreeSet<String> {
     objects.iter().filter(|view| is_on_record(view)).map(|view| view.spec.namespace.clone()).collect()
 }
 
-/// Whether a write is due: other resources, less of one, or noticeably more.
+/// Whether a write is due: other resources, a fall, or a noticeable rise.
 fn matters(old: &ResourceList, new: &ResourceList) -> bool {
     let differs = |(key, amount): (&String, &Quantity)| match old.get(key) {
         None => true,

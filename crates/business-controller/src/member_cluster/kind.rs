@@ -1,7 +1,7 @@
-//! What a member cluster is to the controller.
+//! The kind of member clusters, and what is remembered of each.
 
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View};
+use crate::throttle::StatusThrottle;
 use business_types::{ClusterComparison, MemberClusterSpec, MemberClusterStatus, names};
 use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
@@ -22,85 +22,85 @@ impl Kind for BusinessMemberCluster {
     type Memory = ClusterMemory;
 }
 
-/// What directory and audit have found out, to be shown.
+/// What the directory, the audit and the reading of nodes have found, to be written to the status.
 #[derive(Debug, Default)]
 pub struct ClusterMemory {
-    pub figures: Figures,
-    found: Mutex<Found>,
+    pub figures: StatusThrottle,
+    findings: Mutex<ClusterFindings>,
 }
 
 #[derive(Debug, Default)]
-struct Found {
-    /// `None` while the directory was not read.
-    sights: Option<BTreeMap<String, DirectorySight>>,
-    /// By cluster; none where it was looked for and is not to be compared.
+struct ClusterFindings {
+    /// `None` before the directory was read.
+    entries: Option<BTreeMap<String, DirectoryEntry>>,
+    /// By cluster; `None` if the audit found that there is nothing to compare.
     comparisons: BTreeMap<String, Option<ClusterComparison>>,
-    nodes: BTreeMap<String, NodesSeen>,
+    nodes: BTreeMap<String, AllocatableResult>,
 }
 
-/// What nodes have for pods, or why that cannot be said.
-pub type NodesSeen = Result<ResourceList, String>;
+/// The allocatable resources of the nodes, or why they could not be read.
+pub type AllocatableResult = Result<ResourceList, String>;
 
-/// What the directory knows of a name.
+/// The directory's entry of a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DirectorySight {
-    pub listed: Listedness,
-    /// Its Kubernetes version, as far as it was asked.
+pub struct DirectoryEntry {
+    pub listed: ListingState,
+    /// Its Kubernetes version; empty if not known.
     pub version: String,
-    /// Which credential is used there, as far as that can be told.
-    pub credential: Option<CredentialSight>,
-    /// Why newer credentials are not used.
+    /// The credential in use, if it can be recognized.
+    pub credential: Option<CredentialInfo>,
+    /// Why new credentials are not used.
     pub refused: Option<String>,
 }
 
 /// A credential in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CredentialSight {
-    /// Digest that tells it from others.
+pub struct CredentialInfo {
+    /// Its digest.
     pub fingerprint: String,
     /// RFC 3339.
     pub expires: Option<String>,
-    pub age: CredentialAge,
+    pub validity: CredentialValidity,
 }
 
-/// How near a credential is to its end.
+/// How long a credential is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CredentialAge {
+pub enum CredentialValidity {
     Valid,
-    /// It has to be renewed.
+    /// It is to be renewed.
     Expiring,
     Expired,
 }
 
-/// Whether a name is listed, and good.
+/// Whether the source lists a name, and whether it can be used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Listedness {
+pub enum ListingState {
     #[default]
     NotListed,
     Listed,
-    /// Its kubeconfig cannot be used, and why.
+    /// Its kubeconfig cannot be used: why.
     Unusable(String),
-    /// It would be a second name for the cluster that this one stands for.
-    SecondName(String),
+    /// It is a second name for the cluster that this name stands for.
+    DuplicateName(String),
 }
 
 impl ClusterMemory {
-    /// What the directory says of a name.
-    pub fn sight(&self, name: &str) -> Option<DirectorySight> {
-        self.lock().sights.as_ref().map(|sights| sights.get(name).cloned().unwrap_or_default())
+    /// The directory's entry of a name; `None` before the directory was read.
+    pub fn directory_entry(&self, name: &str) -> Option<DirectoryEntry> {
+        self.lock().entries.as_ref().map(|entries| entries.get(name).cloned().unwrap_or_default())
     }
 
-    /// The directory was read: the names of which something else is said than before.
-    pub fn set_sights(&self, sights: BTreeMap<String, DirectorySight>) -> Vec<String> {
-        let mut found = self.lock();
-        let before = found.sights.take().unwrap_or_default();
-        let names = before.keys().chain(sights.keys());
-        let changed = names.filter(|name| before.get(*name) != sights.get(*name)).cloned().collect();
-        found.sights = Some(sights);
+    /// Sets the directory's entries. Returns the names whose entry has changed.
+    pub fn set_directory_entries(&self, entries: BTreeMap<String, DirectoryEntry>) -> Vec<String> {
+        let mut findings = self.lock();
+        let before = findings.entries.take().unwrap_or_default();
+        let names = before.keys().chain(entries.keys());
+        let changed = names.filter(|name| before.get(*name) != entries.get(*name)).cloned().collect();
+        findings.entries = Some(entries);
         changed
     }
 
-    /// How far a cluster was compared; `None` while nothing was compared here.
+    /// The comparison of a cluster; the outer `None` if this replica has not audited it.
     pub fn comparison(&self, name: &str) -> Option<Option<ClusterComparison>> {
         self.lock().comparisons.get(name).cloned()
     }
@@ -109,29 +109,29 @@ impl ClusterMemory {
         self.lock().comparisons = comparisons;
     }
 
-    /// Somebody else looks after a cluster from now on.
+    /// Forgets a cluster that another replica works on from now on.
     pub fn forget(&self, name: &str) {
-        let mut found = self.lock();
-        found.comparisons.remove(name);
-        found.nodes.remove(name);
+        let mut findings = self.lock();
+        findings.comparisons.remove(name);
+        findings.nodes.remove(name);
     }
 
-    /// What the nodes of a cluster were last seen to have; `None` where nobody has looked.
-    pub fn nodes(&self, name: &str) -> Option<NodesSeen> {
+    /// The last reading of a cluster's nodes; `None` if there was none.
+    pub fn nodes(&self, name: &str) -> Option<AllocatableResult> {
         self.lock().nodes.get(name).cloned()
     }
 
-    /// Whether that is another thing than before.
-    pub fn set_nodes(&self, name: &str, seen: Option<&NodesSeen>) -> bool {
-        let mut found = self.lock();
+    /// Sets the last reading. Returns whether it has changed.
+    pub fn set_nodes(&self, name: &str, seen: Option<&AllocatableResult>) -> bool {
+        let mut findings = self.lock();
         let before = match seen {
-            Some(seen) => found.nodes.insert(name.to_owned(), seen.clone()),
-            None => found.nodes.remove(name),
+            Some(seen) => findings.nodes.insert(name.to_owned(), seen.clone()),
+            None => findings.nodes.remove(name),
         };
         before.as_ref() != seen
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ClusterFindings> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

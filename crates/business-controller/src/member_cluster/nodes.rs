@@ -1,8 +1,8 @@
-//! What the nodes of a member cluster have, and what of it is taken by pods that are not in our namespaces.
+//! Sums the allocatable resources of a member cluster's nodes, and the requests of pods that are not in our namespaces.
 
 use crate::error::CallFailure;
 use crate::member::MemberApi;
-use crate::member::pages::Pages;
+use crate::member::pages::PagedList;
 use meta::quantity::{Quantity, ResourceList};
 use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -10,51 +10,51 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Objects of one page.
+/// Objects in one page of a list.
 const PAGE: u32 = 500;
-/// Objects of one answer: some servers give more than they were asked for.
+/// Most objects in one answer: some servers send more than they were asked for.
 const ANSWERED_MAX: usize = 20_000;
-/// Amounts that these have.
+/// Most amounts in these objects.
 const AMOUNTS_MAX: usize = 200_000;
-/// Objects of one list.
+/// Most objects in one list.
 const OBJECTS_MAX: usize = 500_000;
-/// What Kubernetes has at the most, in bytes: a node's name, and a resource's with its domain.
+/// The longest names in Kubernetes, in bytes: of a node, and of a resource with its domain.
 const NODE_NAME_MAX: usize = 253;
 const RESOURCE_NAME_MAX: usize = 317;
-/// Nodes and resources of one cluster. Whoever rules it could have any number of them told.
+/// Most nodes and resources of one cluster. Whoever controls it could report any number of them.
 const NODES_MAX: usize = 20_000;
 const RESOURCES_MAX: usize = 1_000;
-/// Each pod takes one of what nodes have under this name.
+/// The resource of which each pod takes one.
 const PODS: &str = "pods";
 
-/// What the nodes of a cluster have.
+/// The resources of a cluster's nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeResources {
-    /// What nodes that are ready and take pods have for them.
+    /// The allocatable resources of nodes that are ready and schedulable.
     pub allocatable: ResourceList,
-    /// The same without what pods outside our namespaces request there.
+    /// The same without the requests of pods outside our namespaces.
     pub available: ResourceList,
 }
 
-/// A page of a list; what is not named is passed over unread. Pages of nodes and pods are bounded by their text alone
-/// (`dial/answers.rs`), and an object of two bytes would become a hundred times as much: of lists within it only sums are kept,
-/// and no more amounts than a cluster has.
+/// A page of a list; other fields are skipped. Pages of nodes and pods are limited by their text only
+/// (`dial/response_limits.rs`), and an object of two bytes would take a hundred times as much in memory. So only sums
+/// are kept of the lists in an object, and no more amounts than a cluster can have.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Listed"))]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMeta,
-    items: Summed<Answered<T>>,
+    items: Summed<PageItems<T>>,
 }
 
-/// What is made of a list while it is read.
+/// Something that is summed up while a list is read.
 trait Sum: Default {
     type Part: DeserializeOwned;
 
     fn take(&mut self, part: Self::Part);
 }
 
-/// A list of which only that is kept.
+/// A list of which only the sum is kept.
 #[derive(Debug, Default)]
 struct Summed<S>(S);
 
@@ -86,13 +86,13 @@ impl<'de, S: Sum> Visitor<'de> for SumVisitor<S> {
 #[derive(Clone, Debug, Default)]
 struct Amounts {
     all: ResourceList,
-    /// There are more than any cluster has, or under longer names. Those are left out. It is no failure by itself: a tenant may
-    /// have such a pod, which no node takes.
+    /// There are more amounts than any cluster has, or longer names; these are left out. That is no error by itself: a
+    /// tenant may have such a pod, which no node accepts.
     has_more: bool,
 }
 
 impl Amounts {
-    /// What stands under this name, which is nothing at first; `None` where there is no room for it.
+    /// The amount of a resource, at first zero; `None` if there is no room for it.
     fn at(&mut self, name: &str) -> Option<&mut Quantity> {
         let has_room = self.all.len() < RESOURCES_MAX || self.all.contains_key(name);
         if name.len() > RESOURCE_NAME_MAX || !has_room {
@@ -102,7 +102,7 @@ impl Amounts {
         Some(self.all.entry(name.to_owned()).or_insert(Quantity::ZERO))
     }
 
-    /// Joins each of those to what stands under its name.
+    /// Combines each of the other amounts with the one of the same resource.
     fn join(&mut self, others: &Self, join: impl Fn(Quantity, Quantity) -> Quantity) {
         for (name, amount) in &others.all {
             if let Some(held) = self.at(name) {
@@ -112,7 +112,7 @@ impl Amounts {
         self.has_more |= others.has_more;
     }
 
-    fn are_all(&self) -> Result<(), CallFailure> {
+    fn check_complete(&self) -> Result<(), CallFailure> {
         if !self.has_more {
             return Ok(());
         }
@@ -153,21 +153,21 @@ impl<'de> Visitor<'de> for AmountsVisitor {
     }
 }
 
-/// An object of a list.
-trait Listed: DeserializeOwned + Default {
-    /// Lets go what does not count. How many amounts are left.
+/// An item of a list.
+trait ListItem: DeserializeOwned + Default {
+    /// Drops what does not count. Returns how many amounts are left.
     fn trim(&mut self) -> usize;
 }
 
-/// Objects of an answer, as many as may be.
+/// The items of one answer, up to the limits.
 #[derive(Debug, Default)]
-struct Answered<T> {
+struct PageItems<T> {
     objects: Vec<T>,
     amounts: usize,
     has_more: bool,
 }
 
-impl<T: Listed> Sum for Answered<T> {
+impl<T: ListItem> Sum for PageItems<T> {
     type Part = T;
 
     fn take(&mut self, mut object: T) {
@@ -214,7 +214,7 @@ struct NodeStatus {
     conditions: Summed<Readiness>,
 }
 
-impl Listed for Node {
+impl ListItem for Node {
     fn trim(&mut self) -> usize {
         self.status.allocatable.all.len()
     }
@@ -248,15 +248,15 @@ struct Pod {
     spec: PodSpec,
 }
 
-impl Listed for Pod {
-    /// One that is on no node takes nothing, whatever it requests.
+impl ListItem for Pod {
+    /// A pod without a node takes nothing, whatever it requests.
     fn trim(&mut self) -> usize {
         if self.spec.node_name.is_empty() {
             self.spec = PodSpec::default();
         }
         let PodSpec { containers, init_containers, overhead, resources, node_name: _ } = &self.spec;
-        let (running, starting) = (&containers.0, &init_containers.0);
-        [&running.requests, &starting.beside, &starting.most, overhead, &resources.requests]
+        let (containers_sum, init_sum) = (&containers.0, &init_containers.0);
+        [&containers_sum.requests, &init_sum.beside, &init_sum.most, overhead, &resources.requests]
             .into_iter()
             .map(|amounts| amounts.all.len())
             .sum()
@@ -267,8 +267,8 @@ impl Listed for Pod {
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
     node_name: String,
-    containers: Summed<Running>,
-    init_containers: Summed<Starting>,
+    containers: Summed<ContainerRequests>,
+    init_containers: Summed<InitContainerRequests>,
     overhead: Amounts,
     resources: Requests,
 }
@@ -286,13 +286,13 @@ struct Requests {
     requests: Amounts,
 }
 
-/// What the containers of a pod request.
+/// The sum of the requests of a pod's containers.
 #[derive(Debug, Default)]
-struct Running {
+struct ContainerRequests {
     requests: Amounts,
 }
 
-impl Sum for Running {
+impl Sum for ContainerRequests {
     type Part = Container;
 
     fn take(&mut self, container: Container) {
@@ -300,16 +300,17 @@ impl Sum for Running {
     }
 }
 
-/// What those that come before them request: each starts when the last has ended, or runs on beside it.
+/// The requests of a pod's init containers: each starts when the last one has ended, or keeps running beside it (a
+/// sidecar).
 #[derive(Debug, Default)]
-struct Starting {
-    /// Of those that run on.
+struct InitContainerRequests {
+    /// The sum of the sidecars.
     beside: Amounts,
-    /// The most at any time.
+    /// The highest sum at any time of the start.
     most: Amounts,
 }
 
-impl Sum for Starting {
+impl Sum for InitContainerRequests {
     type Part = Container;
 
     fn take(&mut self, container: Container) {
@@ -325,28 +326,28 @@ impl Sum for Starting {
     }
 }
 
-/// Reads nodes and pods, page after page; only sums are kept. `ours` are the names of our namespaces in the cluster.
+/// Reads nodes and pods, page by page; only sums are kept. `ours` are our namespaces in the cluster.
 pub async fn read(api: &MemberApi, ours: &BTreeSet<String>) -> Result<NodeResources, CallFailure> {
     let mut sums = NodeSums::default();
-    each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
+    for_each(api, "/api/v1/nodes", "", |node: Node| sums.add_node(&node)).await?;
     let living = "&fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed";
-    each(api, "/api/v1/pods", living, |pod: Pod| {
+    for_each(api, "/api/v1/pods", living, |pod: Pod| {
         if ours.contains(&pod.metadata.namespace) { Ok(()) } else { sums.add_pod(&pod) }
     })
     .await?;
     Ok(sums.resources())
 }
 
-async fn each<T: Listed>(
+async fn for_each<T: ListItem>(
     api: &MemberApi,
     path: &str,
     select: &str,
     mut take: impl FnMut(T) -> Result<(), CallFailure>,
 ) -> Result<(), CallFailure> {
-    let mut pages = Pages::of(PAGE);
+    let mut pages = PagedList::of(PAGE);
     while pages.objects() < OBJECTS_MAX {
         let Some(page) = api.page::<Page<T>>(&mut pages, path, select).await? else { continue };
-        let Summed(Answered { objects, has_more, amounts: _ }) = page.items;
+        let Summed(PageItems { objects, has_more, amounts: _ }) = page.items;
         if has_more {
             let why = format!(
                 "{path} has more than {ANSWERED_MAX} objects, or {AMOUNTS_MAX} amounts, in one answer"
@@ -355,7 +356,7 @@ async fn each<T: Listed>(
         }
         let read = objects.len();
         objects.into_iter().try_for_each(&mut take)?;
-        if !pages.go_on(read, page.metadata.r#continue) {
+        if !pages.advance(read, page.metadata.r#continue) {
             return Ok(());
         }
     }
@@ -374,23 +375,23 @@ impl NodeSums {
         if node.spec.unschedulable || !node.status.conditions.0.is_ready {
             return Ok(());
         }
-        is_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
+        check_at_most("bytes of a node's name", node.metadata.name.len(), NODE_NAME_MAX)?;
         self.nodes.insert(node.metadata.name.clone());
-        is_at_most("nodes", self.nodes.len(), NODES_MAX)?;
+        check_at_most("nodes", self.nodes.len(), NODES_MAX)?;
         self.allocatable.join(&node.status.allocatable, sum);
-        self.allocatable.are_all()
+        self.allocatable.check_complete()
     }
 
-    /// A pod takes something of the node it is on.
+    /// Adds a pod, if its node counts.
     fn add_pod(&mut self, pod: &Pod) -> Result<(), CallFailure> {
         if !self.nodes.contains(&pod.spec.node_name) {
             return Ok(());
         }
-        self.taken.join(&pod.spec.takes(), sum);
+        self.taken.join(&pod.spec.effective_requests(), sum);
         if let Some(pods) = self.taken.at(PODS) {
             *pods = sum(*pods, Quantity::from_units(1));
         }
-        self.taken.are_all()
+        self.taken.check_complete()
     }
 
     fn resources(self) -> NodeResources {
@@ -405,20 +406,20 @@ impl NodeSums {
 }
 
 impl PodSpec {
-    /// What the scheduler counts for it: its containers and those that run beside them, or what its start needs if that
-    /// is more; what is requested for the pod as a whole goes before; and what running it costs.
-    fn takes(&self) -> Amounts {
-        let (running, starting) = (&self.containers.0, &self.init_containers.0);
-        let mut takes = running.requests.clone();
-        takes.join(&starting.beside, sum);
-        takes.join(&starting.most, Ord::max);
-        takes.join(&self.resources.requests, |_parts, whole| whole);
-        takes.join(&self.overhead, sum);
-        takes
+    /// What the scheduler counts for the pod: the containers and sidecars, or the highest sum of its start if that is
+    /// more; requests of the pod as a whole take precedence; and the overhead is added.
+    fn effective_requests(&self) -> Amounts {
+        let (containers_sum, init_sum) = (&self.containers.0, &self.init_containers.0);
+        let mut effective_requests = containers_sum.requests.clone();
+        effective_requests.join(&init_sum.beside, sum);
+        effective_requests.join(&init_sum.most, Ord::max);
+        effective_requests.join(&self.resources.requests, |_parts, whole| whole);
+        effective_requests.join(&self.overhead, sum);
+        effective_requests
     }
 }
 
-fn is_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> {
+fn check_at_most(what: &str, count: usize, most: usize) -> Result<(), CallFailure> {
     if count <= most {
         return Ok(());
     }
@@ -432,7 +433,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn cpu(spec: Value) -> String {
-        serde_json::from_value::<PodSpec>(spec).unwrap().takes().all["cpu"].to_string()
+        serde_json::from_value::<PodSpec>(spec).unwrap().effective_requests().all["cpu"].to_string()
     }
 
     fn container(cpu: &str) -> Value {
@@ -453,7 +454,7 @@ mod tests {
 
     #[test]
     fn of_an_answer_no_more_is_kept_than_sums() {
-        let page = |count: usize| -> Answered<Pod> {
+        let page = |count: usize| -> PageItems<Pod> {
             let text = format!(r#"{{"items":[{}{{}}]}}"#, "{},".repeat(count - 1));
             serde_json::from_str::<Page<Pod>>(&text).unwrap().items.0
         };
@@ -476,8 +477,8 @@ mod tests {
         }}))
         .unwrap();
         assert_eq!(pod.trim(), 5 * RESOURCES_MAX);
-        let takes = pod.spec.takes();
-        assert_eq!((takes.all.len(), takes.has_more), (RESOURCES_MAX, true));
+        let effective_requests = pod.spec.effective_requests();
+        assert_eq!((effective_requests.all.len(), effective_requests.has_more), (RESOURCES_MAX, true));
         pod.spec.node_name.clear();
         assert_eq!(pod.trim(), 0, "it is on no node");
         assert!(NodeSums::default().add_pod(&pod).is_ok());
@@ -486,7 +487,7 @@ mod tests {
     #[test]
     fn of_an_answer_no_more_amounts_are_kept_than_its_objects_have() {
         let requests: BTreeMap<String, u32> = (0..1_000).map(|number| (format!("r{number}"), 1)).collect();
-        let page = |node: &str, count: usize| -> Answered<Pod> {
+        let page = |node: &str, count: usize| -> PageItems<Pod> {
             let spec = json!({"nodeName": node, "resources": {"requests": requests}});
             let page = json!({"items": vec![json!({"spec": spec}); count]});
             serde_json::from_str::<Page<Pod>>(&page.to_string()).unwrap().items.0

@@ -1,4 +1,4 @@
-use super::kind::{CredentialAge, DirectorySight, Listedness, MemberClusterView, NodesSeen};
+use super::kind::{AllocatableResult, CredentialValidity, DirectoryEntry, ListingState, MemberClusterView};
 use super::usage::ClusterUsage;
 use crate::member::Reach;
 use crate::shares::{Share, lease};
@@ -9,47 +9,47 @@ use business_types::condition::{
 use business_types::{ClusterComparison, Condition, CredentialInUse, MemberClusterStatus};
 use meta::quantity::ResourceList;
 
-/// What a message names at most.
+/// How many tenants a message names.
 const TOLD_MAX: usize = 5;
 
-/// What is seen of a cluster.
+/// What is known of a cluster.
 #[derive(Debug)]
-pub struct ClusterSight {
-    /// `None` while it is not followed.
+pub struct ClusterObservation {
+    /// `None` while it is not followed here.
     pub reach: Option<Reach>,
-    /// `None` while the directory was not read.
-    pub directory: Option<DirectorySight>,
-    /// The outer is `None` while nothing was compared here.
+    /// `None` before the directory was read.
+    pub directory: Option<DirectoryEntry>,
+    /// The outer `None`: this replica has not audited it.
     pub comparison: Option<Option<ClusterComparison>>,
     pub usage: ClusterUsage,
-    /// The share that it is in.
+    /// Its share.
     pub share: Share,
-    /// `None` where nobody has looked.
-    pub nodes: Option<NodesSeen>,
+    /// `None` if the nodes were not read.
+    pub nodes: Option<AllocatableResult>,
 }
 
-/// The status after what was seen. `now` is RFC 3339.
-pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> MemberClusterStatus {
-    let (old, usage) = (&object.status, &sight.usage);
-    let version = sight.directory.as_ref().map(|directory| directory.version.clone());
+/// The status that follows from what is known. `now` is RFC 3339.
+pub fn next(object: &MemberClusterView, observation: &ClusterObservation, now: &str) -> MemberClusterStatus {
+    let (old, usage) = (&object.status, &observation.usage);
+    let version = observation.directory.as_ref().map(|directory| directory.version.clone());
     let mut status = MemberClusterStatus {
         uid: old.uid.clone(),
         version: version.filter(|version| !version.is_empty()).unwrap_or_else(|| old.version.clone()),
-        // Pods are not counted, nor nodes, where nothing is derived from them.
-        allocatable: allocatable(object, sight),
-        // Not ours to write here.
+        // Empty where nothing is derived from nodes.
+        allocatable: allocatable(object, observation),
+        // Written by its own subresource only.
         capacity: old.capacity.clone(),
         granted: usage.granted.clone(),
         consumed: usage.consumed.clone(),
         namespaces: i64::try_from(usage.namespaces).unwrap_or(i64::MAX),
-        lease: lease::of_share(sight.share),
-        comparison: sight.comparison.clone().unwrap_or_else(|| old.comparison.clone()),
-        credential: credential(old.credential.as_ref(), sight, now),
+        lease: lease::share_lease_name(observation.share),
+        comparison: observation.comparison.clone().unwrap_or_else(|| old.comparison.clone()),
+        credential: credential(old.credential.as_ref(), observation, now),
         observed_generation: Some(object.generation),
         conditions: old.conditions.clone(),
     };
-    let registered = registered(object, sight);
-    let reachable = reachable(sight);
+    let registered = registered(object, observation);
+    let reachable = reachable(observation);
     let ready = [&registered, &reachable].into_iter().find(|condition| !condition.is_true());
     let ready = match ready {
         Some(missing) => Condition::new(READY, &missing.status, &missing.reason, &missing.message),
@@ -62,48 +62,53 @@ pub fn next(object: &MemberClusterView, sight: &ClusterSight, now: &str) -> Memb
     if object.spec.derived.is_empty() {
         status.conditions.retain(|condition| condition.type_ != CAPACITY_DERIVED);
     }
-    let credentials = sight.directory.as_ref().map(credentials_valid);
+    let credentials = observation.directory.as_ref().map(credentials_valid);
     if credentials == Some(None) {
         status.conditions.retain(|condition| condition.type_ != CREDENTIALS_VALID);
     }
-    let others = terminating.into_iter().chain(capacity_derived(object, sight)).chain(credentials.flatten());
+    let others =
+        terminating.into_iter().chain(capacity_derived(object, observation)).chain(credentials.flatten());
     for condition in [registered, reachable, ready, bounded(usage)].into_iter().chain(others) {
         condition::set(&mut status.conditions, condition.at(object.generation), now);
     }
     status
 }
 
-fn registered(object: &MemberClusterView, sight: &ClusterSight) -> Condition {
+fn registered(object: &MemberClusterView, observation: &ClusterObservation) -> Condition {
     let no = |reason: &str, message: String| Condition::new(REGISTERED, FALSE, reason, message);
-    match sight.directory.as_ref().map(|directory| &directory.listed) {
-        Some(Listedness::SecondName(other)) => {
+    match observation.directory.as_ref().map(|directory| &directory.listed) {
+        Some(ListingState::DuplicateName(other)) => {
             no(reason::SECOND_NAME, format!("cluster {other} is the same cluster under another name"))
         }
         _ if !object.status.uid.is_empty() => Condition::new(REGISTERED, TRUE, reason::REGISTERED, ""),
-        Some(Listedness::Unusable(why)) => no(reason::UNUSABLE, why.clone()),
-        Some(Listedness::NotListed) => no(reason::NOT_LISTED, "the directory does not list it".to_owned()),
-        Some(Listedness::Listed) | None => no(reason::NOT_SEEN, "it has not answered yet".to_owned()),
+        Some(ListingState::Unusable(why)) => no(reason::UNUSABLE, why.clone()),
+        Some(ListingState::NotListed) => no(reason::NOT_LISTED, "the directory does not list it".to_owned()),
+        Some(ListingState::Listed) | None => no(reason::NOT_SEEN, "it has not answered yet".to_owned()),
     }
 }
 
-fn reachable(sight: &ClusterSight) -> Condition {
+fn reachable(observation: &ClusterObservation) -> Condition {
     let unreachable = |reason: &str, message: &str| Condition::new(ANSWERS, FALSE, reason, message);
-    match (&sight.reach, sight.directory.as_ref().map(|directory| &directory.listed)) {
+    match (&observation.reach, observation.directory.as_ref().map(|directory| &directory.listed)) {
         (Some(Reach::Reachable), _) => Condition::new(ANSWERS, TRUE, reason::REACHABLE, ""),
         (Some(Reach::Unreachable { since, reason }), _) => {
             unreachable(reason::UNREACHABLE, &format!("no answer since {since}: {reason}"))
         }
-        (None, Some(Listedness::Unusable(why))) => unreachable(reason::UNUSABLE, why),
-        (None, Some(Listedness::NotListed)) => {
+        (None, Some(ListingState::Unusable(why))) => unreachable(reason::UNUSABLE, why),
+        (None, Some(ListingState::NotListed)) => {
             unreachable(reason::NOT_LISTED, "the directory does not list it")
         }
         (Some(Reach::Connecting) | None, _) => Condition::new(ANSWERS, UNKNOWN, reason::PENDING, ""),
     }
 }
 
-/// What is used; what was used stays while the directory was not read.
-fn credential(old: Option<&CredentialInUse>, sight: &ClusterSight, now: &str) -> Option<CredentialInUse> {
-    let Some(directory) = &sight.directory else { return old.cloned() };
+/// The credential in use; unchanged before the directory was read.
+fn credential(
+    old: Option<&CredentialInUse>,
+    observation: &ClusterObservation,
+    now: &str,
+) -> Option<CredentialInUse> {
+    let Some(directory) = &observation.directory else { return old.cloned() };
     let used = directory.credential.as_ref()?;
     let before = old.filter(|old| old.fingerprint == used.fingerprint);
     Some(CredentialInUse {
@@ -113,8 +118,8 @@ fn credential(old: Option<&CredentialInUse>, sight: &ClusterSight, now: &str) ->
     })
 }
 
-/// `None` where nothing can be said.
-fn credentials_valid(directory: &DirectorySight) -> Option<Condition> {
+/// `None` if nothing is known of the credential.
+fn credentials_valid(directory: &DirectoryEntry) -> Option<Condition> {
     let no = |reason: &str, message: String| Condition::new(CREDENTIALS_VALID, FALSE, reason, message);
     if let Some(why) = &directory.refused {
         let message = format!("the newest credentials are not used, those before them go on: {why}");
@@ -122,23 +127,23 @@ fn credentials_valid(directory: &DirectorySight) -> Option<Condition> {
     }
     let used = directory.credential.as_ref()?;
     let at = used.expires.as_deref().unwrap_or_default();
-    Some(match used.age {
-        CredentialAge::Valid => Condition::new(CREDENTIALS_VALID, TRUE, reason::CREDENTIALS_IN_USE, ""),
-        CredentialAge::Expiring => no(reason::CREDENTIALS_EXPIRING, format!("they end at {at}")),
-        CredentialAge::Expired => no(reason::CREDENTIALS_EXPIRED, format!("they have ended at {at}")),
+    Some(match used.validity {
+        CredentialValidity::Valid => Condition::new(CREDENTIALS_VALID, TRUE, reason::CREDENTIALS_IN_USE, ""),
+        CredentialValidity::Expiring => no(reason::CREDENTIALS_EXPIRING, format!("they end at {at}")),
+        CredentialValidity::Expired => no(reason::CREDENTIALS_EXPIRED, format!("they have ended at {at}")),
     })
 }
 
-fn allocatable(object: &MemberClusterView, sight: &ClusterSight) -> ResourceList {
-    match &sight.nodes {
+fn allocatable(object: &MemberClusterView, observation: &ClusterObservation) -> ResourceList {
+    match &observation.nodes {
         _ if object.spec.derived.is_empty() => ResourceList::new(),
         Some(Ok(allocatable)) => allocatable.clone(),
         Some(Err(_)) | None => object.status.allocatable.clone(),
     }
 }
 
-fn capacity_derived(object: &MemberClusterView, sight: &ClusterSight) -> Option<Condition> {
-    let seen = sight.nodes.as_ref().filter(|_| !object.spec.derived.is_empty())?;
+fn capacity_derived(object: &MemberClusterView, observation: &ClusterObservation) -> Option<Condition> {
+    let seen = observation.nodes.as_ref().filter(|_| !object.spec.derived.is_empty())?;
     Some(match seen {
         Ok(_) => Condition::new(CAPACITY_DERIVED, TRUE, reason::DERIVED, ""),
         Err(why) => {
@@ -159,7 +164,7 @@ fn bounded(usage: &ClusterUsage) -> Condition {
     Condition::new(BOUNDED, FALSE, reason::UNBOUNDED, message)
 }
 
-/// Whether two statuses differ in figures only, which may wait.
+/// Whether two statuses differ only in usage figures, which may wait.
 pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStatus) -> bool {
     let MemberClusterStatus { granted, consumed, namespaces, allocatable, .. } = old.clone();
     *old == MemberClusterStatus { granted, consumed, namespaces, allocatable, ..new.clone() }
@@ -169,18 +174,18 @@ pub fn differ_in_figures_only(old: &MemberClusterStatus, new: &MemberClusterStat
 mod tests {
     use super::*;
     use crate::kinds::{ObjectKey as _, RootKey};
-    use crate::member_cluster::kind::CredentialSight;
+    use crate::member_cluster::kind::CredentialInfo;
 
-    fn told(object: &MemberClusterView, sight: &ClusterSight, type_: &str) -> (String, String) {
-        let status = next(object, sight, "2026-01-01T00:00:00Z");
+    fn told(object: &MemberClusterView, observation: &ClusterObservation, type_: &str) -> (String, String) {
+        let status = next(object, observation, "2026-01-01T00:00:00Z");
         let condition = condition::find(&status.conditions, type_).unwrap().clone();
         (condition.status, condition.reason)
     }
 
-    fn sight(reach: Option<Reach>, listed: Listedness) -> ClusterSight {
+    fn observation(reach: Option<Reach>, listed: ListingState) -> ClusterObservation {
         let directory =
-            Some(DirectorySight { listed, version: "v1".to_owned(), ..DirectorySight::default() });
-        ClusterSight {
+            Some(DirectoryEntry { listed, version: "v1".to_owned(), ..DirectoryEntry::default() });
+        ClusterObservation {
             reach,
             directory,
             comparison: None,
@@ -196,15 +201,21 @@ mod tests {
         let new = MemberClusterView { key, generation: 2, ..MemberClusterView::default() };
         let mut known = new.clone();
         known.status.uid = "u".to_owned();
-        let is = |object: &MemberClusterView, sight: &ClusterSight, status: &str, reason: &str| {
-            assert_eq!(told(object, sight, READY), (status.to_owned(), reason.to_owned()));
-        };
-        is(&known, &sight(Some(Reach::Reachable), Listedness::Listed), TRUE, "Ready");
-        is(&known, &sight(Some(Reach::Connecting), Listedness::Listed), UNKNOWN, "Pending");
-        is(&known, &sight(None, Listedness::NotListed), FALSE, "NotListed");
-        is(&new, &sight(None, Listedness::SecondName("c0".to_owned())), FALSE, "SecondName");
-        is(&new, &sight(None, Listedness::Unusable("locked".to_owned())), FALSE, "KubeconfigUnusable");
-        let status = next(&known, &sight(None, Listedness::Listed), "2026-01-01T00:00:00Z");
+        let is =
+            |object: &MemberClusterView, observation: &ClusterObservation, status: &str, reason: &str| {
+                assert_eq!(told(object, observation, READY), (status.to_owned(), reason.to_owned()));
+            };
+        is(&known, &observation(Some(Reach::Reachable), ListingState::Listed), TRUE, "Ready");
+        is(&known, &observation(Some(Reach::Connecting), ListingState::Listed), UNKNOWN, "Pending");
+        is(&known, &observation(None, ListingState::NotListed), FALSE, "NotListed");
+        is(&new, &observation(None, ListingState::DuplicateName("c0".to_owned())), FALSE, "SecondName");
+        is(
+            &new,
+            &observation(None, ListingState::Unusable("locked".to_owned())),
+            FALSE,
+            "KubeconfigUnusable",
+        );
+        let status = next(&known, &observation(None, ListingState::Listed), "2026-01-01T00:00:00Z");
         assert_eq!(
             (status.version.as_str(), status.observed_generation, status.uid.as_str()),
             ("v1", Some(2), "u")
@@ -214,35 +225,36 @@ mod tests {
 
     #[test]
     fn a_credential_keeps_its_time_and_tells_its_end() {
-        let used = |fingerprint: &str, age| CredentialSight {
+        let used = |fingerprint: &str, validity| CredentialInfo {
             fingerprint: fingerprint.to_owned(),
             expires: Some("2027-01-01T00:00:00Z".to_owned()),
-            age,
+            validity,
         };
         let with = |credential, refused: Option<&str>| {
-            let mut sight = sight(Some(Reach::Reachable), Listedness::Listed);
-            let directory = sight.directory.get_or_insert_default();
+            let mut observation = observation(Some(Reach::Reachable), ListingState::Listed);
+            let directory = observation.directory.get_or_insert_default();
             (directory.credential, directory.refused) = (Some(credential), refused.map(str::to_owned));
-            sight
+            observation
         };
         let mut object = MemberClusterView::default();
-        let valid = with(used("a", CredentialAge::Valid), None);
+        let valid = with(used("a", CredentialValidity::Valid), None);
         object.status = next(&object, &valid, "2026-01-01T00:00:00Z");
         assert_eq!(told(&object, &valid, CREDENTIALS_VALID).0, TRUE);
-        let since =
-            |sight: &ClusterSight| next(&object, sight, "2026-02-02T00:00:00Z").credential.unwrap().since;
+        let since = |observation: &ClusterObservation| {
+            next(&object, observation, "2026-02-02T00:00:00Z").credential.unwrap().since
+        };
         assert_eq!(since(&valid), "2026-01-01T00:00:00Z");
-        assert_eq!(since(&with(used("b", CredentialAge::Valid), None)), "2026-02-02T00:00:00Z");
-        for (sight, reason) in [
-            (with(used("a", CredentialAge::Expiring), None), "CredentialsExpiring"),
-            (with(used("a", CredentialAge::Expired), None), "CredentialsExpired"),
-            (with(used("a", CredentialAge::Valid), Some("another cluster")), "CredentialsRefused"),
+        assert_eq!(since(&with(used("b", CredentialValidity::Valid), None)), "2026-02-02T00:00:00Z");
+        for (observation, reason) in [
+            (with(used("a", CredentialValidity::Expiring), None), "CredentialsExpiring"),
+            (with(used("a", CredentialValidity::Expired), None), "CredentialsExpired"),
+            (with(used("a", CredentialValidity::Valid), Some("another cluster")), "CredentialsRefused"),
         ] {
-            assert_eq!(told(&object, &sight, CREDENTIALS_VALID), (FALSE.to_owned(), reason.to_owned()));
+            assert_eq!(told(&object, &observation, CREDENTIALS_VALID), (FALSE.to_owned(), reason.to_owned()));
         }
-        let unread = ClusterSight { directory: None, ..sight(None, Listedness::Listed) };
+        let unread = ClusterObservation { directory: None, ..observation(None, ListingState::Listed) };
         assert_eq!(next(&object, &unread, "").credential, object.status.credential);
-        let unlisted = next(&object, &sight(None, Listedness::NotListed), "");
+        let unlisted = next(&object, &observation(None, ListingState::NotListed), "");
         assert!(unlisted.credential.is_none());
         assert!(condition::find(&unlisted.conditions, CREDENTIALS_VALID).is_none());
     }
@@ -253,8 +265,8 @@ mod tests {
         let mut object = MemberClusterView::default();
         object.status.comparison = part(7);
         let after = |comparison| {
-            let sight = ClusterSight { comparison, ..sight(None, Listedness::Listed) };
-            next(&object, &sight, "2026-01-01T00:00:00Z").comparison
+            let observation = ClusterObservation { comparison, ..observation(None, ListingState::Listed) };
+            next(&object, &observation, "2026-01-01T00:00:00Z").comparison
         };
         assert_eq!(after(None), part(7));
         assert_eq!(after(Some(part(9))), part(9));

@@ -1,4 +1,4 @@
-//! What of a cluster is granted and used, as the caches have it.
+//! How much of a cluster is granted and used, computed from the caches.
 
 use crate::namespace::kind::NamespaceView;
 use crate::objects::Objects;
@@ -8,27 +8,27 @@ use meta::quantity::{Quantity, ResourceList};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What of a cluster is granted and used.
+/// How much of a cluster is granted and used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterUsage {
-    /// What tenants hold of it.
+    /// The sum of what tenants may use.
     pub granted: ResourceList,
-    /// What namespaces use in it.
+    /// The sum of what namespaces use.
     pub consumed: ResourceList,
-    /// How many live in it.
+    /// The number of its namespaces.
     pub namespaces: usize,
-    /// Projects with a budget for it.
+    /// The number of projects with a budget in it.
     pub projects: usize,
-    /// Tenants with a ceiling there.
+    /// The number of tenants with a ceiling in it.
     pub ceilings: usize,
-    /// What counts there without an object.
+    /// The number of amounts that are held or reported in it without an object.
     pub held: usize,
-    /// Tenants with root projects there and no ceiling.
+    /// Tenants with root projects in it and no ceiling.
     pub unbounded: BTreeSet<String>,
 }
 
 impl ClusterUsage {
-    /// Of a cluster, out of everything.
+    /// Computes the usage of a cluster.
     pub fn of(cluster: &str, objects: &Objects) -> Self {
         Self::sum(
             cluster,
@@ -63,7 +63,7 @@ impl ClusterUsage {
         for tenant in tenants {
             let Some(ceiling) = tenant.spec.clusters.get(cluster) else { continue };
             usage.ceilings = usage.ceilings.saturating_add(1);
-            // What came to be above the ceiling counts in full.
+            // Grants above the ceiling count in full.
             let mut holds = roots.remove(&*tenant.key.name).unwrap_or_default();
             for (key, amount) in &ceiling.hard {
                 let most = holds.entry(key.clone()).or_insert(*amount);
@@ -78,7 +78,7 @@ impl ClusterUsage {
         usage
     }
 
-    /// What a cluster that shall go waits for.
+    /// What prevents the deletion of the cluster; `None` if nothing does.
     pub fn in_use(&self) -> Option<String> {
         let counts = [
             (self.namespaces, "namespaces live in it"),

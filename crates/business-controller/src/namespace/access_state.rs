@@ -1,36 +1,37 @@
-//! What is known of the bindings of a namespace, and what they are to be.
+//! The state of a namespace's RoleBindings, and the grants that they should name.
 
 use crate::member::binding::Grantee;
-use crate::project::lineage::LineageEnd;
+use crate::project::ancestors::ChainEnd;
 use business_types::access::AccessRole;
 use business_types::condition::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// What is known of who may use a namespace.
+/// The state of a namespace's RoleBindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Nothing: it is not there yet, or its bindings were not listed yet.
+pub enum AccessState {
+    /// Nothing is known: the namespace is not there, or its bindings were not listed yet.
     Unknown,
-    /// Whoever has no role any more is out, and nobody is added: no quota limits the namespace yet, or it is being deleted.
-    Held,
+    /// People without a role were removed, and nobody is added: no quota limits the namespace yet, or it is being
+    /// deleted.
+    Pending,
     /// The bindings are right.
-    Granted(Omitted),
-    /// They are not, and why.
-    Failed(Denied),
+    Granted(OmittedSubjects),
+    /// The bindings are not right, and why.
+    Failed(AccessFailure),
 }
 
-/// How many people the bindings do not name although they have a role.
+/// How many people have a role and are not named by the bindings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Omitted {
-    /// They cannot be named in a cluster.
+pub struct OmittedSubjects {
+    /// Their names cannot be used in a cluster.
     pub unnameable: usize,
-    /// There are too many of them for the cluster's objects.
+    /// They do not fit into the objects of the cluster.
     pub surplus: usize,
 }
 
-impl Omitted {
-    /// What to say of it; nothing where everybody is named.
+impl OmittedSubjects {
+    /// The message of the condition; `None` if everybody is named.
     pub fn message(self) -> Option<String> {
         let Self { unnameable, surplus } = self;
         let parts = [
@@ -46,62 +47,63 @@ impl Omitted {
     }
 }
 
-/// Why bindings are not right.
+/// Why the bindings are not right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
+pub struct AccessFailure {
     pub reason: &'static str,
     pub message: String,
-    /// Whether another try may help, without an event.
+    /// Whether to retry without an event.
     pub retry: bool,
 }
 
-impl Access {
-    pub fn is_to_be_retried(&self) -> bool {
-        matches!(self, Self::Failed(Denied { retry: true, .. }))
+impl AccessState {
+    pub fn should_retry(&self) -> bool {
+        matches!(self, Self::Failed(AccessFailure { retry: true, .. }))
     }
 
     pub fn failed(reason: &'static str, message: String) -> Self {
-        Self::Failed(Denied { reason, message, retry: true })
+        Self::Failed(AccessFailure { reason, message, retry: true })
     }
 }
 
-/// Who is to be named, by role. A role without anybody has no binding.
+/// Whom the bindings should name, by role. A role without grantees has no binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Grants {
     pub roles: BTreeMap<AccessRole, BTreeSet<Grantee>>,
-    pub omitted: Omitted,
-    /// Where the way up to those who say it has ended.
-    pub ended: LineageEnd,
+    pub omitted: OmittedSubjects,
+    /// Where the chain of projects ended.
+    pub chain_end: ChainEnd,
 }
 
 impl Grants {
-    /// The same for the same grants, as long as the process lives.
+    /// A hash of the grants, valid within this process.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()
     }
 
-    /// What the bindings come to when they name exactly these.
-    pub fn granted(&self, tenant: &str) -> Access {
-        let denied = |message: String, retry| Denied { reason: reason::PARENT_UNKNOWN, message, retry };
-        match &self.ended {
+    /// The access state when the bindings name exactly these grants.
+    pub fn access_state(&self, tenant: &str) -> AccessState {
+        let denied =
+            |message: String, retry| AccessFailure { reason: reason::PARENT_UNKNOWN, message, retry };
+        match &self.chain_end {
             _ if !self.roles.contains_key(&AccessRole::Admin) => {
                 let message = format!("tenant {tenant:?} cannot be named in a cluster");
-                Access::Failed(Denied { reason: reason::UNNAMEABLE, message, retry: false })
+                AccessState::Failed(AccessFailure { reason: reason::UNNAMEABLE, message, retry: false })
             }
-            LineageEnd::Root => Access::Granted(self.omitted),
-            LineageEnd::Missing(parent) => {
+            ChainEnd::Root => AccessState::Granted(self.omitted),
+            ChainEnd::Missing(parent) => {
                 let message = format!("project {parent:?} above is not there: nobody has a role by it");
-                Access::Failed(denied(message, true))
+                AccessState::Failed(denied(message, true))
             }
-            LineageEnd::Circle(parent) => {
+            ChainEnd::Cycle(parent) => {
                 let message = format!("the projects above form a circle, in which {parent:?} lies");
-                Access::Failed(denied(message, false))
+                AccessState::Failed(denied(message, false))
             }
-            LineageEnd::TooDeep => {
+            ChainEnd::TooDeep => {
                 let message = "too many projects lie above: nobody has a role by the uppermost".to_owned();
-                Access::Failed(denied(message, false))
+                AccessState::Failed(denied(message, false))
             }
         }
     }

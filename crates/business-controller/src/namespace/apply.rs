@@ -1,118 +1,121 @@
-//! The writes to a member cluster. The namespace comes first: the quota lies in it, and is sealed with its uid.
+//! Sends the writes to a member cluster. The namespace comes first: the quota is in it, and its seal has the
+//! namespace's uid.
 
 use super::build;
 use super::kind::NamespaceView;
-use super::site::{Site, is_there};
+use super::target::{Target, still_owns_place};
 use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
-/// What is in place after the writes.
+/// What is in the cluster after the writes.
 #[derive(Clone, Debug)]
-pub struct Applied {
+pub struct AppliedObjects {
     pub namespace_uid: String,
-    /// The quota, as written or as seen.
+    /// The quota as written, or as seen if nothing was written.
     pub quota: Arc<ClusterQuota>,
 }
 
-/// What became of the writes.
+/// The outcome of the writes.
 #[derive(Clone, Debug)]
-pub enum Written {
+pub enum ApplyOutcome {
     /// Everything is in place.
-    InPlace(Applied),
-    /// A namespace with this uid was made while another one is on record. Until this one is, its quota's seal alone tells it from what
-    /// somebody else makes. Whether it has the quota is seen afterwards.
-    MadeAnew { uid: String },
-    /// The object does not lie any more where it was: what is left to do is done from there.
-    Elsewhere,
+    Applied(AppliedObjects),
+    /// A namespace with this uid was created while another uid is on record. Until the new uid is on record, only the
+    /// seal of its quota distinguishes the namespace from one that somebody else creates. Whether it has the quota is
+    /// checked afterwards.
+    Recreated { uid: String },
+    /// The object was moved to another project. Passes over its new key do the rest.
+    Moved,
 }
 
-/// Sends the writes; a namespace that is written gets the labels and annotations of its template. A conflict means that the cluster is not as it was read.
+/// Sends the writes. A namespace that is written gets the labels and annotations of its template. A conflict means that
+/// the cluster is not as it was read.
 pub async fn apply(
     cx: &Context,
-    site: &Site,
+    target: &Target,
     object: &NamespaceView,
     plan: &Plan,
-    dressing: Option<&Dressing>,
-) -> Result<Written, Error> {
+    dressing: Option<&TemplateMetadata>,
+) -> Result<ApplyOutcome, Error> {
     let namespace_uid = match &plan.namespace {
         NamespaceStep::Keep { uid } => uid.clone(),
-        NamespaceStep::Create => noted(site, create(cx, site, object, dressing).await?),
+        NamespaceStep::Create => record_observed(target, create(cx, target, object, dressing).await?),
         NamespaceStep::Mark { from, .. } => {
-            let body = build::marks(site, object, from, plan.origin, dressing);
-            noted(site, site.member.api.patch_namespace(&object.spec.namespace, &body).await?)
+            let body = build::mark_patch(target, object, from, plan.origin, dressing);
+            record_observed(target, target.member.api.patch_namespace(&object.spec.namespace, &body).await?)
         }
     };
     let quota = match &plan.quota {
         QuotaStep::Keep { seen } => Arc::clone(seen),
-        _ if is_anew(object, plan) => {
-            if is_there(cx, object)
-                && let Err(error) = write_quota(site, object, &plan.quota, &namespace_uid, plan).await
+        _ if is_recreation(object, plan) => {
+            if still_owns_place(cx, object)
+                && let Err(error) = write_quota(target, object, &plan.quota, &namespace_uid, plan).await
             {
                 tracing::debug!(error = error.text(), "a namespace that was made anew has no quota yet");
             }
-            return Ok(Written::MadeAnew { uid: namespace_uid });
+            return Ok(ApplyOutcome::Recreated { uid: namespace_uid });
         }
-        // Meanwhile it may have gone to another project.
-        _ if !is_there(cx, object) => return Ok(Written::Elsewhere),
-        step => write_quota(site, object, step, &namespace_uid, plan).await?,
+        // The object may have been moved to another project meanwhile.
+        _ if !still_owns_place(cx, object) => return Ok(ApplyOutcome::Moved),
+        step => write_quota(target, object, step, &namespace_uid, plan).await?,
     };
-    Ok(Written::InPlace(Applied { namespace_uid, quota }))
+    Ok(ApplyOutcome::Applied(AppliedObjects { namespace_uid, quota }))
 }
 
-/// Whether it makes a namespace while another one is on record.
-fn is_anew(object: &NamespaceView, plan: &Plan) -> bool {
+/// Whether the plan creates a namespace while another one is on record.
+fn is_recreation(object: &NamespaceView, plan: &Plan) -> bool {
     plan.namespace == NamespaceStep::Create && object.status.cluster_namespace.is_some()
 }
 
-/// From the first try on, something may have been made for the object, unless the cluster says that it was not.
+/// From the first try on, something may have been created for the object, unless the cluster says that it was not.
 async fn create(
     cx: &Context,
-    site: &Site,
+    target: &Target,
     object: &NamespaceView,
-    dressing: Option<&Dressing>,
+    dressing: Option<&TemplateMetadata>,
 ) -> Result<ClusterNamespace, Error> {
-    let body = build::new_namespace(site, object, dressing);
-    let untried = &cx.objects.namespaces.memory.untried;
-    let was_untried_in = untried.forget(&object.uid);
-    let result = site.member.api.create_namespace(&object.spec.namespace, &body).await;
+    let body = build::new_namespace(target, object, dressing);
+    let never_created = &cx.objects.namespaces.memory.never_created;
+    let was_never_created_in = never_created.forget(&object.uid);
+    let result = target.member.api.create_namespace(&object.spec.namespace, &body).await;
     let nothing_was_made = match &result {
         Ok(_) | Err(Error::Member(CallFailure::Unavailable(_))) => false,
         Err(_) => true,
     };
-    if let Some(held) = was_untried_in.filter(|_| nothing_was_made) {
-        untried.remember(&object.uid, held);
+    if let Some(held) = was_never_created_in.filter(|_| nothing_was_made) {
+        never_created.remember(&object.uid, held);
     }
     result
 }
 
-fn noted(site: &Site, namespace: ClusterNamespace) -> String {
+fn record_observed(target: &Target, namespace: ClusterNamespace) -> String {
     let uid = namespace.uid.clone();
-    site.member.observed.namespace(namespace, false);
+    target.member.observed.upsert_namespace(namespace, false);
     uid
 }
 
 async fn write_quota(
-    site: &Site,
+    target: &Target,
     object: &NamespaceView,
     step: &QuotaStep,
     namespace_uid: &str,
     plan: &Plan,
 ) -> Result<Arc<ClusterQuota>, Error> {
-    let (api, name) = (&site.member.api, &object.spec.namespace);
+    let (api, name) = (&target.member.api, &object.spec.namespace);
     let quota = match step {
         QuotaStep::Update { from, .. } => {
-            let body = build::quota(site, object, from, namespace_uid, plan.origin);
+            let body = build::quota_patch(target, object, from, namespace_uid, plan.origin);
             api.patch_quota(name, &body).await?
         }
         QuotaStep::Create | QuotaStep::Keep { .. } => {
-            let body = build::new_quota(site, object, namespace_uid, plan.origin);
+            let body = build::new_quota(target, object, namespace_uid, plan.origin);
             api.create_quota(name, &body).await?
         }
     };
-    site.member.observed.quota(name, quota.clone(), false);
+    target.member.observed.upsert_quota(name, quota.clone(), false);
     Ok(Arc::new(quota))
 }

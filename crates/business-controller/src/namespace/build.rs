@@ -1,9 +1,9 @@
 //! The bodies of the writes to a member cluster. Pure.
 
 use super::kind::NamespaceView;
-use super::site::Site;
+use super::target::Target;
 use crate::member::binding::{Grantee, RBAC};
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::{ClusterBinding, ClusterNamespace, ClusterQuota};
 use crate::seal::{Origin, Sealed};
 use business_types::access::AccessRole;
@@ -11,54 +11,56 @@ use business_types::names;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// A new namespace. Its uid is not known yet, so its seal lacks it, and names the one that is on record.
-pub fn new_namespace(site: &Site, object: &NamespaceView, dressing: Option<&Dressing>) -> Value {
+/// The body of a new namespace. Its uid is not known yet, so its seal lacks it; the seal names the uid that is on
+/// record.
+pub fn new_namespace(target: &Target, object: &NamespaceView, dressing: Option<&TemplateMetadata>) -> Value {
     let after = object.status.cluster_namespace.as_ref().map(|record| record.uid.clone());
-    let seal = site.keyring.seal(&Sealed { after, ..site.sealed(object, None, Origin::Made) });
+    let seal = target.keyring.seal(&Sealed { after, ..target.sealed(object, None, Origin::Made) });
     let mut metadata = json!({ "name": object.spec.namespace });
     if let Some(dressing) = dressing {
-        dress(&mut metadata, dressing);
+        set_template_metadata(&mut metadata, dressing);
     }
     let mut metadata = marked(object, metadata);
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
 }
 
-/// The patch that puts our marks on a namespace, and what its template says; `None` leaves that as it is.
-pub fn marks(
-    site: &Site,
+/// The patch that puts our marks and the template's labels and annotations on a namespace. `None` leaves the latter as
+/// they are.
+pub fn mark_patch(
+    target: &Target,
     object: &NamespaceView,
     from: &ClusterNamespace,
     origin: Origin,
-    dressing: Option<&Dressing>,
+    dressing: Option<&TemplateMetadata>,
 ) -> Value {
     let mut metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
     if let Some(dressing) = dressing {
-        undress(&mut metadata, &from.dressing);
-        dress(&mut metadata, dressing);
+        clear_template_metadata(&mut metadata, &from.template_metadata);
+        set_template_metadata(&mut metadata, dressing);
     }
     let mut metadata = marked(object, metadata);
-    let seal = site.keyring.seal(&site.sealed(object, Some(&from.uid), origin));
+    let seal = target.keyring.seal(&target.sealed(object, Some(&from.uid), origin));
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
     let adopted = if origin.is_adopted() { json!("true") } else { Value::Null };
     set(&mut metadata, "annotations", names::ADOPTED_ANNOTATION, adopted);
     json!({ "metadata": metadata })
 }
 
-/// A new quota in the namespace of this uid.
-pub fn new_quota(site: &Site, object: &NamespaceView, namespace_uid: &str, origin: Origin) -> Value {
+/// The body of a new quota in the namespace with this uid.
+pub fn new_quota(target: &Target, object: &NamespaceView, namespace_uid: &str, origin: Origin) -> Value {
     let metadata = json!({ "name": object.spec.namespace, "namespace": object.spec.namespace });
     json!({
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": sealed(site, object, metadata, namespace_uid, origin),
+        "metadata": sealed(target, object, metadata, namespace_uid, origin),
         "spec": { "hard": object.spec.hard },
     })
 }
 
-/// The patch that makes a quota what is asked for.
-pub fn quota(
-    site: &Site,
+/// The patch that brings a quota to what the object asks for.
+pub fn quota_patch(
+    target: &Target,
     object: &NamespaceView,
     from: &ClusterQuota,
     namespace_uid: &str,
@@ -71,12 +73,12 @@ pub fn quota(
     }
     let metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
     json!({
-        "metadata": sealed(site, object, metadata, namespace_uid, origin),
+        "metadata": sealed(target, object, metadata, namespace_uid, origin),
         "spec": { "hard": hard },
     })
 }
 
-/// A new binding of a role.
+/// The body of a new binding of a role.
 pub fn new_binding(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>) -> Value {
     let metadata = json!({ "name": role.name(), "namespace": object.spec.namespace });
     json!({
@@ -88,8 +90,8 @@ pub fn new_binding(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet
     })
 }
 
-/// The patch that makes a binding name these and nobody else.
-pub fn binding(object: &NamespaceView, from: &ClusterBinding, grantees: &BTreeSet<Grantee>) -> Value {
+/// The patch that makes a binding name exactly these grantees.
+pub fn binding_patch(object: &NamespaceView, from: &ClusterBinding, grantees: &BTreeSet<Grantee>) -> Value {
     let metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
     json!({ "metadata": marked(object, metadata), "subjects": subjects(grantees) })
 }
@@ -107,10 +109,10 @@ fn subjects(grantees: &BTreeSet<Grantee>) -> Vec<Value> {
     named.collect()
 }
 
-/// The patch that takes our marks away; the rest of the namespace stays.
-pub fn unmarked(there: &ClusterNamespace) -> Value {
+/// The patch that removes our marks from a namespace, and leaves the rest.
+pub fn unmark_patch(there: &ClusterNamespace) -> Value {
     let mut metadata = json!({ "resourceVersion": there.resource_version, "uid": there.uid });
-    undress(&mut metadata, &there.dressing);
+    clear_template_metadata(&mut metadata, &there.template_metadata);
     for label in [names::PROJECT_LABEL, names::NAMESPACE_LABEL] {
         set(&mut metadata, "labels", label, Value::Null);
     }
@@ -122,21 +124,21 @@ pub fn unmarked(there: &ClusterNamespace) -> Value {
     json!({ "metadata": metadata })
 }
 
-/// Sets what a template says, and remembers what that is.
-fn dress(metadata: &mut Value, dressing: &Dressing) {
+/// Sets the labels and annotations of a template, and records their keys in an annotation.
+fn set_template_metadata(metadata: &mut Value, dressing: &TemplateMetadata) {
     for (key, value) in &dressing.labels {
         set(metadata, "labels", key, json!(value));
     }
     for (key, value) in &dressing.annotations {
         set(metadata, "annotations", key, json!(value));
     }
-    if let Some(told) = dressing.told() {
+    if let Some(told) = dressing.keys_annotation() {
         set(metadata, "annotations", names::TEMPLATE_KEYS_ANNOTATION, json!(told));
     }
 }
 
-/// Takes away what a template has set.
-fn undress(metadata: &mut Value, there: &Dressing) {
+/// Removes the labels and annotations that a template has set.
+fn clear_template_metadata(metadata: &mut Value, there: &TemplateMetadata) {
     for key in there.labels.keys() {
         set(metadata, "labels", key, Value::Null);
     }
@@ -147,13 +149,13 @@ fn undress(metadata: &mut Value, there: &Dressing) {
 }
 
 fn sealed(
-    site: &Site,
+    target: &Target,
     object: &NamespaceView,
     metadata: Value,
     namespace_uid: &str,
     origin: Origin,
 ) -> Value {
-    let seal = site.keyring.seal(&site.sealed(object, Some(namespace_uid), origin));
+    let seal = target.keyring.seal(&target.sealed(object, Some(namespace_uid), origin));
     let mut metadata = marked(object, metadata);
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
     metadata

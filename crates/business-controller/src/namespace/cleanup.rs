@@ -1,26 +1,26 @@
-//! The end of a namespace: delete the cluster's namespace if we have made it, wait until it is really gone, confirm
-//! that nothing is charged any more, and let the object go.
+//! The end of a namespace: deletes the cluster's namespace if we have made it, waits until it is gone, confirms that
+//! nothing is charged any more, and finalizes the object.
 
 use super::access;
-use super::apply::{self, Applied, Written};
+use super::apply::{self, AppliedObjects, ApplyOutcome};
 use super::kind::NamespaceView;
 use super::pauses::{RECHECK, SOON};
 use super::removal::{self, DeletionRefusal, Removal};
 use super::report::DELETION_REFUSED;
-use super::site::{FoundSite, Site};
 use super::status;
+use super::target::{ObservedState, Target};
 use super::template;
 use super::template::state::Withdrawal;
 use super::validate::{self, WantedNamespace};
 use super::verdict::{
-    Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Situation,
+    MarkCause, NamespaceRefusal, NamespaceState, NamespaceStep, NamespaceVerdict, PlaceOwner, StatusInput,
     record_of,
 };
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
 use crate::member::ClusterNamespace;
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::outcome::PassOutcome;
 use crate::seal::Origin;
 use business_types::condition::reason;
@@ -28,36 +28,36 @@ use business_types::names;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A namespace that takes longer to go is shown as such, with what its cluster says holds it up.
-const PATIENCE: Duration = Duration::from_secs(PATIENCE_SECONDS.unsigned_abs());
-const PATIENCE_SECONDS: i64 = 30;
+/// A deletion that takes longer is shown in the status, with what the cluster says is holding it up.
+const OVERDUE_AFTER: Duration = Duration::from_secs(OVERDUE_SECONDS.unsigned_abs());
+const OVERDUE_SECONDS: i64 = 30;
 
 const BLOCKED: Topic = Topic::warning("DeletionBlocked", "Delete");
 const RELEASED: Topic = Topic::normal("Released", "Delete");
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
-/// What to do about what is left in the cluster.
+/// What to do with what is left in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CleanupStep {
-    /// Delete exactly this namespace, which came to be there like this.
+    /// Delete exactly this namespace. `origin` says how it came to be there.
     Delete { there: Arc<ClusterNamespace>, origin: Origin },
     /// It is being deleted: wait.
     Wait { remaining: Vec<String> },
-    /// It was there before us, and stays: what is charged is held until it is unused.
+    /// It existed before us and stays. The charge is held until the namespace is unused.
     Release,
-    /// Something stands there that may not be deleted and keeps what is charged: a person has to decide.
+    /// A namespace that may not be deleted keeps the charge: an operator has to decide.
     Blocked { reason: &'static str, message: String },
     /// Nothing of ours is there.
     Gone,
 }
 
-/// What keeps a namespace that was adopted from being given back.
+/// Why an adopted namespace was not released.
 #[derive(Debug)]
-enum Held {
-    /// What is under way, or is not seen yet: it is looked at again after this.
-    For(Duration),
-    /// The cluster does not let it go, or a person has to do something first.
+enum ReleaseError {
+    /// A write is under way, or something was not listed yet: retry after this time.
+    RetryAfter(Duration),
+    /// The cluster refuses, or somebody has to do something first.
     Refused {
         reason: &'static str,
         message: String,
@@ -65,27 +65,27 @@ enum Held {
     Failed(Error),
 }
 
-impl Held {
-    /// Whether its cluster does it, which may be so for ever.
-    fn is_by_cluster(&self) -> bool {
+impl ReleaseError {
+    /// Whether the cluster is the cause. That may last for ever.
+    fn is_caused_by_cluster(&self) -> bool {
         match self {
-            Self::For(_) | Self::Refused { .. } => true,
+            Self::RetryAfter(_) | Self::Refused { .. } => true,
             Self::Failed(error) => matches!(error, Error::Member(_)),
         }
     }
 }
 
-impl From<Error> for Held {
+impl From<Error> for ReleaseError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
 }
 
-/// What to do about what is left in the cluster.
-pub fn decide(object: &NamespaceView, found: &FoundSite) -> CleanupStep {
+/// Decides what to do with what is left in the cluster.
+pub fn decide(object: &NamespaceView, found: &ObservedState) -> CleanupStep {
     let Some(there) = &found.namespace else { return CleanupStep::Gone };
-    let standing = validate::standing(object, there, found);
-    match standing {
+    let owner = validate::place_owner(object, there, found);
+    match owner {
         PlaceOwner::Foreign => CleanupStep::Gone,
         _ if there.deleting => CleanupStep::Wait { remaining: there.remaining.clone() },
         PlaceOwner::Ours(Origin::Made) => {
@@ -118,25 +118,25 @@ fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> CleanupStep 
 }
 
 /// One pass over a namespace that is being deleted.
-pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<PassOutcome, Error> {
+pub async fn run(cx: &Context, object: &NamespaceView, target: &Target) -> Result<PassOutcome, Error> {
     if NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER).is_none() {
         return Ok(PassOutcome::Skipped);
     }
     if is_confirmed(object) || is_released(object) {
         return finalize(cx, object).await;
     }
-    // What the watch has seen saves a read while it is there; that it is gone is always asked. So is what it shows for too long, or
-    // what the cluster has said is not there any more: the watch may be behind.
-    let seen = site.seen(cx, object);
+    // While the namespace is there, the watch saves a read. The cluster itself is asked whether it is gone, and also
+    // when the deletion is overdue, or when a delete call did not find it: the watch may be behind.
+    let seen = target.observe_cached(cx, object);
     if seen.namespace.is_some() {
         match decide(object, &seen) {
             CleanupStep::Delete { there, origin } => {
-                if let Some(outcome) = delete(cx, object, site, &there, origin).await? {
+                if let Some(outcome) = delete(cx, object, target, &there, origin).await? {
                     return Ok(outcome);
                 }
             }
             CleanupStep::Wait { remaining } if !is_overdue(cx, object) => {
-                return wait(cx, object, site, &remaining).await;
+                return wait(cx, object, target, &remaining).await;
             }
             CleanupStep::Wait { .. }
             | CleanupStep::Release
@@ -144,40 +144,43 @@ pub async fn run(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Pa
             | CleanupStep::Gone => {}
         }
     }
-    let found = site.live(cx, object).await?;
+    let found = target.observe_live(cx, object).await?;
     match decide(object, &found) {
         CleanupStep::Delete { there, origin } => {
-            let outcome = delete(cx, object, site, &there, origin).await?;
+            let outcome = delete(cx, object, target, &there, origin).await?;
             Ok(outcome.unwrap_or(PassOutcome::WaitingFor(SOON)))
         }
-        CleanupStep::Wait { remaining } => wait(cx, object, site, &remaining).await,
-        CleanupStep::Release => match release(cx, object, site, found).await {
+        CleanupStep::Wait { remaining } => wait(cx, object, target, &remaining).await,
+        CleanupStep::Release => match release(cx, object, target, found).await {
             Ok(outcome) => Ok(outcome),
-            Err(held) if held.is_by_cluster() && is_abandoned(object) => abandon_at(cx, object, site).await,
-            Err(held) => hold(cx, object, held).await,
+            Err(error) if error.is_caused_by_cluster() && is_abandoned(object) => {
+                abandon_in_cluster(cx, object, target).await
+            }
+            Err(error) => handle_release_error(cx, object, error).await,
         },
-        CleanupStep::Blocked { .. } if is_abandoned(object) => abandon_at(cx, object, site).await,
+        CleanupStep::Blocked { .. } if is_abandoned(object) => abandon_in_cluster(cx, object, target).await,
         CleanupStep::Blocked { reason, message } => {
-            let situation = Situation::Deleting { reason, message: message.clone() };
-            if status::write(cx, object, &situation.into()).await?.is_some() {
+            let state = NamespaceState::Deleting { reason, message: message.clone() };
+            if status::write(cx, object, &state.into()).await?.is_some() {
                 cx.events.report(object, BLOCKED, message);
             }
             Ok(PassOutcome::Refused)
         }
-        // It was looked at after whatever may be under way had ended, or is looked at again then.
+        // This was observed after every write that may have been under way had ended; otherwise it is observed again
+        // then.
         CleanupStep::Gone => {
-            if let Err(wait) = site.settled {
+            if let Err(wait) = target.writes_ended {
                 return wait_for_writes(cx, object, wait).await;
             }
-            // Another cluster behind the address does not have it either.
-            site.member.is_the_one().await.map_err(Error::Member)?;
-            let written = status::write(cx, object, &Situation::Gone.into()).await?;
+            // Another cluster behind the same address does not have the namespace either.
+            target.member.verify_identity().await.map_err(Error::Member)?;
+            let written = status::write(cx, object, &NamespaceState::Gone.into()).await?;
             finalize(cx, written.as_ref().unwrap_or(object)).await
         }
     }
 }
 
-/// The charge is {} because we have said so, not because nothing was ever asked for.
+/// Whether the charge is {} because we have confirmed it, and not because nothing was ever asked for.
 fn is_confirmed(object: &NamespaceView) -> bool {
     let charged = object.status.cached_spec_hard.as_ref();
     let conditions = &object.status.conditions;
@@ -186,30 +189,32 @@ fn is_confirmed(object: &NamespaceView) -> bool {
             .is_some_and(|condition| condition.reason == reason::DELETING)
 }
 
-/// The server holds the charge when the object goes.
+/// Whether the object was released: the server holds its charge when the object goes.
 fn is_released(object: &NamespaceView) -> bool {
     let record = object.status.cluster_namespace.as_ref();
     record.is_some_and(|record| record.provenance == business_types::Provenance::Released)
 }
 
-/// `None` when what is there is not what was to be deleted.
+/// Deletes the namespace. `None` if what is there has changed since it was observed.
 async fn delete(
     cx: &Context,
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     there: &ClusterNamespace,
     origin: Origin,
 ) -> Result<Option<PassOutcome>, Error> {
-    match removal::remove(object, site, there, origin).await {
-        Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(PATIENCE))),
+    match removal::remove(object, target, there, origin).await {
+        Ok(Removal::Begun) => Ok(Some(PassOutcome::WaitingFor(OVERDUE_AFTER))),
         Ok(Removal::Outdated) => Ok(None),
-        // Where a webhook is dead nothing is refused, and nothing is done.
-        Err(Error::Member(_)) if is_abandoned(object) => abandon_at(cx, object, site).await.map(Some),
+        // If an admission webhook is dead, the cluster neither refuses the deletion nor carries it out.
+        Err(Error::Member(_)) if is_abandoned(object) => {
+            abandon_in_cluster(cx, object, target).await.map(Some)
+        }
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let (cluster, message) = (&*site.member.name, &*message);
+            let (cluster, message) = (&*target.member.name, &*message);
             let message = DeletionRefusal { cluster, there, origin, code, message }.text();
-            let situation = Situation::Deleting { reason: reason::REFUSED, message: message.clone() };
-            if status::write(cx, object, &situation.into()).await?.is_some() {
+            let state = NamespaceState::Deleting { reason: reason::REFUSED, message: message.clone() };
+            if status::write(cx, object, &state.into()).await?.is_some() {
                 cx.events.report(object, DELETION_REFUSED, message);
             }
             Ok(Some(PassOutcome::Refused))
@@ -218,19 +223,19 @@ async fn delete(
     }
 }
 
-/// It takes longer to go than it should.
+/// Whether the deletion takes longer than it should.
 fn is_overdue(cx: &Context, object: &NamespaceView) -> bool {
-    object.has_been_going(PATIENCE_SECONDS, cx.clock.unix_seconds())
+    object.has_been_going(OVERDUE_SECONDS, cx.clock.unix_seconds())
 }
 
 async fn wait(
     cx: &Context,
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     remaining: &[String],
 ) -> Result<PassOutcome, Error> {
     if is_abandoned(object) {
-        return abandon_at(cx, object, site).await;
+        return abandon_in_cluster(cx, object, target).await;
     }
     let mut message = format!(
         "namespace {} of cluster {} is not gone yet",
@@ -240,56 +245,58 @@ async fn wait(
         message.push_str(": ");
         message.push_str(&remaining.join("; "));
     } else if !is_overdue(cx, object) {
-        return Ok(PassOutcome::WaitingFor(PATIENCE));
+        return Ok(PassOutcome::WaitingFor(OVERDUE_AFTER));
     }
-    let situation = Situation::Deleting { reason: reason::CONTENT_REMAINING, message };
-    status::write(cx, object, &situation.into()).await?;
+    let state = NamespaceState::Deleting { reason: reason::CONTENT_REMAINING, message };
+    status::write(cx, object, &state.into()).await?;
     Ok(PassOutcome::WaitingFor(RECHECK))
 }
 
-/// It is gone, and what is under way may bring it back.
+/// The namespace is gone, but a write that is under way may bring it back.
 async fn wait_for_writes(cx: &Context, object: &NamespaceView, wait: Duration) -> Result<PassOutcome, Error> {
     if is_overdue(cx, object) {
         let message = format!(
             "namespace {} of cluster {} is gone; a write to it that may still be under way has to end first",
             object.spec.namespace, object.spec.cluster_name
         );
-        let situation = Situation::Deleting { reason: reason::DELETING, message };
-        status::write(cx, object, &situation.into()).await?;
+        let state = NamespaceState::Deleting { reason: reason::DELETING, message };
+        status::write(cx, object, &state.into()).await?;
     }
     Ok(PassOutcome::WaitingFor(wait))
 }
 
-/// Leaves an adopted namespace where it is, with our quota in it, and says in its seal that it is released. Then the
-/// object can go: what it is charged becomes a hold in the same write.
+/// Releases an adopted namespace: leaves it in the cluster with our quota, and says in its seal that it is released.
+/// Then the object can go: the same write turns its charge into a hold.
 async fn release(
     cx: &Context,
     object: &NamespaceView,
-    site: &Site,
-    found: FoundSite,
-) -> Result<PassOutcome, Held> {
+    target: &Target,
+    found: ObservedState,
+) -> Result<PassOutcome, ReleaseError> {
     let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled.into()) };
     // A write that is under way could bring a binding back.
-    site.settled.map_err(Held::For)?;
-    match withdraw(cx, object, site).await? {
+    target.writes_ended.map_err(ReleaseError::RetryAfter)?;
+    match withdraw(cx, object, target).await? {
         Withdrawal::Done => {}
-        Withdrawal::Unseen => return Err(Held::For(SOON)),
-        Withdrawal::Refused(message) => return Err(Held::Refused { reason: reason::REFUSED, message }),
+        Withdrawal::NotListed => return Err(ReleaseError::RetryAfter(SOON)),
+        Withdrawal::Refused(message) => {
+            return Err(ReleaseError::Refused { reason: reason::REFUSED, message });
+        }
     }
-    let project_uid = &site.project.uid;
+    let project_uid = &target.project.uid;
     let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
-    let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: Marking::Release };
-    let plan = match validate::quota(wanted, &found, namespace, Origin::Released) {
+    let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: MarkCause::Release };
+    let plan = match validate::plan_quota(wanted, &found, namespace, Origin::Released) {
         NamespaceVerdict::Proceed(plan) => plan,
         NamespaceVerdict::Ahead { message } => {
-            let situation = Situation::Deleting { reason: reason::AHEAD, message };
-            if status::write(cx, object, &situation.into()).await?.is_some() {
+            let state = NamespaceState::Deleting { reason: reason::AHEAD, message };
+            if status::write(cx, object, &state.into()).await?.is_some() {
                 cx.audit_wanted.notify_one();
             }
-            return Ok(PassOutcome::WaitingFor(PATIENCE));
+            return Ok(PassOutcome::WaitingFor(OVERDUE_AFTER));
         }
         NamespaceVerdict::Refuse(NamespaceRefusal { reason, message, record: _ }) => {
-            return Err(Held::Refused { reason, message });
+            return Err(ReleaseError::Refused { reason, message });
         }
         NamespaceVerdict::Wait(_)
         | NamespaceVerdict::Recheck
@@ -297,56 +304,66 @@ async fn release(
         | NamespaceVerdict::TakeOver { .. }
         | NamespaceVerdict::DeleteReplaced { .. } => return Err(Error::Unsettled.into()),
     };
-    let applied = apply::apply(cx, site, object, &plan, Some(&Dressing::default())).await?;
-    let Written::InPlace(Applied { namespace_uid, .. }) = applied else { return Ok(PassOutcome::Skipped) };
+    let applied = apply::apply(cx, target, object, &plan, Some(&TemplateMetadata::default())).await?;
+    let ApplyOutcome::Applied(AppliedObjects { namespace_uid, .. }) = applied else {
+        return Ok(PassOutcome::Skipped);
+    };
     let message = format!(
         "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
         object.spec.namespace, object.spec.cluster_name
     );
-    let situation = Situation::Deleting { reason: reason::RELEASED, message: message.clone() };
+    let state = NamespaceState::Deleting { reason: reason::RELEASED, message: message.clone() };
     let record = record_of(&namespace_uid, Origin::Released);
-    let finding = NamespaceFinding { record, ..situation.into() };
-    let written = status::write(cx, object, &finding).await?;
+    let input = StatusInput { record, ..state.into() };
+    let written = status::write(cx, object, &input).await?;
     cx.events.report(object, RELEASED, message);
     Ok(finalize(cx, written.as_ref().unwrap_or(object)).await?)
 }
 
-/// It is not given back yet, and nobody has given it up.
-async fn hold(cx: &Context, object: &NamespaceView, held: Held) -> Result<PassOutcome, Error> {
-    match held {
-        Held::For(wait) => Ok(PassOutcome::WaitingFor(wait)),
-        Held::Refused { reason, message } => {
-            status::write(cx, object, &Situation::Deleting { reason, message }.into()).await?;
+/// Handles the failed release of a namespace that nobody has abandoned.
+async fn handle_release_error(
+    cx: &Context,
+    object: &NamespaceView,
+    error: ReleaseError,
+) -> Result<PassOutcome, Error> {
+    match error {
+        ReleaseError::RetryAfter(wait) => Ok(PassOutcome::WaitingFor(wait)),
+        ReleaseError::Refused { reason, message } => {
+            status::write(cx, object, &NamespaceState::Deleting { reason, message }.into()).await?;
             Ok(PassOutcome::Refused)
         }
-        Held::Failed(error) => Err(error),
+        ReleaseError::Failed(error) => Err(error),
     }
 }
 
-/// Takes away who may use the namespace, and what its template put there.
-async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
-    let withdrawn = match access::withdraw(&site.member, &object.spec.namespace, None).await {
-        Ok(()) => template::withdraw(cx, object, site).await,
+/// Removes the bindings and the template's objects.
+async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
+    let withdrawn = match access::withdraw(&target.member, &object.spec.namespace, None).await {
+        Ok(()) => template::withdraw(cx, object, target).await,
         Err(error) => Err(error),
     };
     match withdrawn {
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let cluster = &site.member.name;
+            let cluster = &target.member.name;
             Ok(Withdrawal::Refused(format!("cluster {cluster} keeps what is ours with {code}: {message}")))
         }
         withdrawn => withdrawn,
     }
 }
 
-/// Lets an object go whose namespace stays in a cluster that answers. Whoever has a role there would keep it for ever, so
-/// the bindings go, as far as the cluster lets them: nothing of that holds the object up.
-async fn abandon_at(cx: &Context, object: &NamespaceView, site: &Site) -> Result<PassOutcome, Error> {
-    let (member, namespace) = (&site.member, &object.spec.namespace);
-    // What stands there may be another one's.
+/// Abandons a namespace that stays in a cluster that answers. Bindings would otherwise give their people access for
+/// ever, so they are removed as far as the cluster allows it. A failure does not hold the object up.
+async fn abandon_in_cluster(
+    cx: &Context,
+    object: &NamespaceView,
+    target: &Target,
+) -> Result<PassOutcome, Error> {
+    let (member, namespace) = (&target.member, &object.spec.namespace);
+    // The namespace may belong to another object.
     let access = access::withdraw(member, namespace, Some(&object.uid)).await.map_err(|error| error.text());
-    let template = match template::withdraw(cx, object, site).await {
+    let template = match template::withdraw(cx, object, target).await {
         Ok(Withdrawal::Done) => Ok(()),
-        Ok(Withdrawal::Unseen) => Err("it is not known yet what templates have put there".to_owned()),
+        Ok(Withdrawal::NotListed) => Err("it is not known yet what templates have put there".to_owned()),
         Ok(Withdrawal::Refused(why)) => Err(why),
         Err(error) => Err(error.text()),
     };
@@ -377,12 +394,12 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, E
     Ok(PassOutcome::Applied)
 }
 
-/// Whether an operator has given up what may be left in a cluster that does not answer, or that keeps it.
+/// Whether an operator has given up what may be left in the cluster.
 pub fn is_abandoned(object: &NamespaceView) -> bool {
     object.annotations.get(names::ABANDON_ANNOTATION).is_some_and(|why| !why.is_empty())
 }
 
-/// Lets an object go whose charge is not confirmed gone: the server keeps counting it as abandoned.
+/// Finalizes an object whose charge was not confirmed as gone: the server keeps counting it as abandoned.
 pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
     let note =
         format!("namespace {} of cluster {} is abandoned", object.spec.namespace, object.spec.cluster_name);

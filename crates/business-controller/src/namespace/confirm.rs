@@ -1,26 +1,26 @@
-//! What is charged, beside what the member cluster may let in. Pure.
+//! The charge, compared with what the member cluster may admit. Pure.
 //!
-//! The charge is a high-water mark: it covers everything that the member cluster may still let in. It falls only
-//! when the cluster's admission counts with the lower quota, and per resource not below what is in use, or was in use when it
-//! was lowered and may not be counted yet.
+//! The charge is a high-water mark: it covers everything that the member cluster may still admit. It falls only when
+//! the cluster's admission enforces the lower quota. Per resource it does not fall below what is in use, nor below what
+//! was in use when the quota was lowered and may not be counted yet.
 
 use super::kind::NamespaceView;
 use crate::member::ClusterQuota;
-use crate::member::counting::Counted;
+use crate::member::recount::UsageRecount;
 use crate::seal::Sealed;
 use business_types::resources;
 use meta::quantity::{Quantity, ResourceList};
 use std::time::Duration;
 
-/// Whether a cluster keeps exactly these amounts. It makes whole thousandths of them.
-pub fn are_kept(kept: &ResourceList, asked: &ResourceList) -> bool {
+/// Whether the amounts are equal as a cluster stores them: it rounds them up to whole thousandths.
+pub fn are_equal_as_stored(kept: &ResourceList, asked: &ResourceList) -> bool {
     let is_kept = |((resource, kept), (other, asked)): ((&String, &Quantity), (&String, &Quantity))| {
         resource == other && *kept == asked.in_thousandths()
     };
     kept.len() == asked.len() && kept.iter().zip(asked).all(is_kept)
 }
 
-/// Whether the member cluster's admission counts with exactly what the object asks for, and with nothing older.
+/// Whether the member cluster's admission enforces exactly what the object asks for, and nothing older.
 pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Sealed>) -> bool {
     let is_of_this = |sealed: &Sealed| {
         sealed.object == object.uid
@@ -30,16 +30,16 @@ pub fn is_enforced(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<
     sealed.is_some_and(is_of_this)
         && !quota.deleting
         && !quota.scoped
-        && are_kept(&quota.spec_hard, &object.spec.hard)
-        && are_kept(&quota.status_hard, &object.spec.hard)
+        && are_equal_as_stored(&quota.spec_hard, &object.spec.hard)
+        && are_equal_as_stored(&quota.status_hard, &object.spec.hard)
 }
 
-/// The lower charge that can be confirmed now; `None` when there is none.
+/// The lower charge that can be confirmed now; `None` if there is none.
 pub fn charge(
     object: &NamespaceView,
     quota: &ClusterQuota,
     sealed: Option<&Sealed>,
-    counted: &Counted,
+    counted: &UsageRecount,
 ) -> Option<ResourceList> {
     let old = object.status.cached_spec_hard.as_ref()?;
     if !is_enforced(object, quota, sealed) {
@@ -48,55 +48,56 @@ pub fn charge(
     let mut new = ResourceList::new();
     for (key, hard) in &object.spec.hard {
         let mark = old.get(key).unwrap_or(hard);
-        // Use that is not counted yet may be anything up to what was granted. What no quota counts is enforced nowhere.
+        // Usage that is not counted yet may be anything up to the granted amount. What no quota ever counts is not
+        // enforced anywhere.
         let uncounted = resources::is_never_counted(key).then_some(hard);
         let used = quota.status_used.get(key).or(uncounted).unwrap_or(mark);
         let before = match counted {
-            Counted::Anew => used,
-            Counted::Before { most, .. } => most.get(key).or(uncounted).unwrap_or(mark),
+            UsageRecount::Complete => used,
+            UsageRecount::Pending { most, .. } => most.get(key).or(uncounted).unwrap_or(mark),
         };
         let in_use = (*used).max(*before);
-        // The cluster lets in what it has made of the amount.
+        // The cluster admits the amount as it stores it.
         let limit = hard.in_thousandths().min(*mark);
         new.insert(key.clone(), (*hard).max(limit).max(in_use.min(*mark)));
     }
     (new != *old).then_some(new)
 }
 
-/// How long more stays charged only because the cluster has not counted anew.
-pub fn wait(
+/// How long the charge stays higher only because the cluster has not counted usage again; `None` if it does not.
+pub fn time_to_recount(
     object: &NamespaceView,
     quota: &ClusterQuota,
     sealed: Option<&Sealed>,
-    counted: &Counted,
+    counted: &UsageRecount,
 ) -> Option<Duration> {
-    let Counted::Before { left, .. } = counted else { return None };
-    let later = charge(object, quota, sealed, &Counted::Anew);
+    let UsageRecount::Pending { left, .. } = counted else { return None };
+    let later = charge(object, quota, sealed, &UsageRecount::Complete);
     (later.is_some() && later != charge(object, quota, sealed, counted)).then_some(*left)
 }
 
-/// The most that a quota lets in, or has let in.
-pub fn may_take(quota: &ClusterQuota) -> ResourceList {
+/// The most that a quota admits, or has admitted.
+pub fn max_admitted(quota: &ClusterQuota) -> ResourceList {
     let used = quota.status_used.iter().filter(|(resource, _)| quota.status_hard.contains_key(*resource));
     let used: ResourceList = used.map(|(resource, amount)| (resource.clone(), *amount)).collect();
-    most([&quota.spec_hard, &quota.status_hard, &used])
+    max_per_resource([&quota.spec_hard, &quota.status_hard, &used])
 }
 
-/// What the cluster may let in, or has let in, beyond what the object is charged.
+/// What the cluster may admit, or has admitted, beyond the charge of the object.
 pub fn excess(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&ResourceList>) -> ResourceList {
     let none = ResourceList::new();
     let charged = object.status.charged(&object.spec);
-    let exposed = most([&may_take(quota), sealed.unwrap_or(&none)]);
+    let exposed = max_per_resource([&max_admitted(quota), sealed.unwrap_or(&none)]);
     let beyond = exposed.into_iter().filter_map(|(resource, amount)| {
-        // A difference out of range counts as everything.
+        // If the difference is out of range, the whole amount counts.
         let left = charged.get(&resource).and_then(|charged| amount.checked_sub(*charged)).unwrap_or(amount);
         (left > Quantity::ZERO).then_some((resource, left))
     });
     beyond.collect()
 }
 
-/// Of each resource the largest amount.
-pub fn most<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> ResourceList {
+/// The largest amount of each resource.
+pub fn max_per_resource<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> ResourceList {
     let mut most = ResourceList::new();
     for (resource, amount) in lists.into_iter().flatten() {
         match most.get_mut(resource) {

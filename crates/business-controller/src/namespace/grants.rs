@@ -1,66 +1,67 @@
-//! Whom the bindings of a namespace are to name. Pure.
+//! Computes whom the bindings of a namespace should name. Pure.
 
-/// Those that follow from what is seen.
-pub mod finding;
-/// Those that were found lately.
-pub mod known;
+/// Gets grants from the cache, or computes them.
+pub mod lookup;
+/// Grants that were computed lately.
+pub mod cache;
 
-use super::access_state::{Grants, Omitted};
+use super::access_state::{Grants, OmittedSubjects};
 use super::kind::NamespaceView;
 use crate::member::binding::Grantee;
-use crate::project::lineage::Lineage;
+use crate::project::ancestors::AncestorChain;
 use business_types::access::{self, AccessRole};
 use business_types::names;
 use business_types::{AccessHolder, ClusterIdentity, EffectiveAccess, Subject, SubjectKind};
 use std::collections::BTreeMap;
 
-/// Bytes that the subjects of all bindings of a namespace may take. One binding with all of them is stored by Kubernetes, which
-/// takes 1.5 MB, and read as an event of a watch; lists of many are read in pages as small as need be.
+/// Bytes that the subjects of all bindings of a namespace may take. If one binding has all of them, Kubernetes can
+/// still store it (at most 1.5 MB), and a watch can deliver it as one event. Lists adapt their page size.
 const SUBJECTS_BYTES_MAX: usize = 500_000;
-/// Bytes of a subject beside its name.
+/// Bytes of a subject without its name.
 const SUBJECT_BYTES: usize = 80;
 
-/// What grants follow from, beside the namespace itself.
+/// What grants are computed from, beside the namespace itself.
 #[derive(Clone, Copy, Debug)]
 pub struct GrantSources<'a> {
-    /// Its project, and those above.
-    pub lineage: &'a Lineage,
-    /// Those who rule its tenant, as its object says.
+    /// Its project and the ancestors of that.
+    pub ancestors: &'a AncestorChain,
+    /// The administrators that the Tenant object names.
     pub administrators: &'a [Subject],
-    /// By which names its cluster knows people.
+    /// By which names the cluster knows people.
     pub identity: ClusterIdentity,
 }
 
-/// Who may use a namespace: the tenant's administrators, and who has a role in its project or in one above it. Each of
-/// their names stands in one binding, that of the highest role.
-pub fn grants(object: &NamespaceView, sources: GrantSources<'_>) -> Grants {
-    let mut draft = Draft { object, sources, roles: BTreeMap::new(), omitted: Omitted::default() };
-    draft.name_administrators();
-    let specs = sources.lineage.projects.iter().map(|project| &project.spec);
+/// Computes who may use a namespace: the tenant's administrators, and everybody with a role in its project or in an
+/// ancestor. Each name is in one binding, that of the highest role.
+pub fn compute_grants(object: &NamespaceView, sources: GrantSources<'_>) -> Grants {
+    let mut builder =
+        GrantsBuilder { object, sources, roles: BTreeMap::new(), omitted: OmittedSubjects::default() };
+    builder.add_administrators();
+    let specs = sources.ancestors.projects.iter().map(|project| &project.spec);
     for (holder, role) in EffectiveAccess::of(specs).holders() {
-        draft.name(holder, role);
+        builder.add_holder(holder, role);
     }
-    draft.finish()
+    builder.finish()
 }
 
-struct Draft<'a> {
+struct GrantsBuilder<'a> {
     object: &'a NamespaceView,
     sources: GrantSources<'a>,
     roles: BTreeMap<Grantee, AccessRole>,
-    omitted: Omitted,
+    omitted: OmittedSubjects,
 }
 
-impl Draft<'_> {
-    fn name_administrators(&mut self) {
+impl GrantsBuilder<'_> {
+    fn add_administrators(&mut self) {
         if let Some(group) = access::administrators(&self.object.spec.tenant_id) {
-            self.raise(Grantee::Group(group), AccessRole::Admin);
+            self.grant(Grantee::Group(group), AccessRole::Admin);
         }
         for subject in self.sources.administrators {
-            self.name(AccessHolder::of(subject, ""), AccessRole::Admin);
+            self.add_holder(AccessHolder::of(subject, ""), AccessRole::Admin);
         }
     }
 
-    fn name(&mut self, holder: AccessHolder<'_>, role: AccessRole) {
+    fn add_holder(&mut self, holder: AccessHolder<'_>, role: AccessRole) {
         let tenant = &self.object.spec.tenant_id;
         let names = match holder.kind {
             SubjectKind::User if holder.of_tenant => {
@@ -70,7 +71,7 @@ impl Draft<'_> {
                 .map(|known| known(tenant, holder.name).map(Grantee::User))
                 .into(),
             SubjectKind::Group => vec![access::group(tenant, holder.name).map(Grantee::Group)],
-            // One of the host's, or of another cluster, is nobody here.
+            // A ServiceAccount of the host cluster or of another member cluster does not exist here.
             SubjectKind::ServiceAccount if holder.cluster != self.object.spec.cluster_name => return,
             SubjectKind::ServiceAccount => vec![Self::service_account(holder)],
         };
@@ -78,25 +79,27 @@ impl Draft<'_> {
             self.omitted.unnameable = self.omitted.unnameable.saturating_add(1);
         }
         for grantee in names.into_iter().flatten() {
-            self.raise(grantee, role);
+            self.grant(grantee, role);
         }
-        // Whoever is of a tenant by his credential may be anybody's namesake in another.
+        // A user whose credential names the tenant is left out: another cluster may have a different person of the same
+        // name.
         if self.sources.identity == ClusterIdentity::Shared && !holder.of_tenant {
-            self.share(holder.kind, holder.name, role);
+            self.add_host_name(holder.kind, holder.name, role);
         }
     }
 
-    /// By the host's names. A name that means somebody else here is left out: its holder has the other one.
-    fn share(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
+    /// Adds the name that the host cluster uses. A name that means somebody else here is left out: its holder still has
+    /// the other name.
+    fn add_host_name(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
         let Some(name) = access::shared(name) else { return };
         match kind {
-            SubjectKind::User => self.raise(Grantee::User(name), role),
-            SubjectKind::Group => self.raise(Grantee::Group(name), role),
+            SubjectKind::User => self.grant(Grantee::User(name), role),
+            SubjectKind::Group => self.grant(Grantee::Group(name), role),
             SubjectKind::ServiceAccount => {}
         }
     }
 
-    /// The cluster takes no binding at all with a name that it does not take.
+    /// The cluster would refuse the whole binding because of one invalid name.
     fn service_account(holder: AccessHolder<'_>) -> Option<Grantee> {
         let AccessHolder { name, namespace, .. } = holder;
         let is_taken = meta::name::dns1123_subdomain(name).is_empty()
@@ -105,21 +108,24 @@ impl Draft<'_> {
         is_taken.then(|| Grantee::ServiceAccount { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
-    fn raise(&mut self, grantee: Grantee, role: AccessRole) {
+    fn grant(&mut self, grantee: Grantee, role: AccessRole) {
         let held = self.roles.entry(grantee).or_insert(role);
         *held = role.max(*held);
     }
 
-    /// What does not fit is left out from the lowest role on.
+    /// Builds the grants. What does not fit is left out, beginning with the lowest role.
     fn finish(self) -> Grants {
-        let mut grants =
-            Grants { omitted: self.omitted, ended: self.sources.lineage.end.clone(), ..Grants::default() };
+        let mut grants = Grants {
+            omitted: self.omitted,
+            chain_end: self.sources.ancestors.end.clone(),
+            ..Grants::default()
+        };
         let mut by_role: Vec<(AccessRole, Grantee)> =
             self.roles.into_iter().map(|(grantee, role)| (role, grantee)).collect();
         by_role.sort_by(|(one, _), (other, _)| other.cmp(one));
         let mut room = SUBJECTS_BYTES_MAX;
         for (role, grantee) in by_role {
-            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(text_bytes(&grantee)));
+            let left = room.checked_sub(SUBJECT_BYTES.saturating_add(escaped_len(&grantee)));
             if left.is_some() {
                 grants.roles.entry(role).or_default().insert(grantee);
             } else {
@@ -131,8 +137,8 @@ impl Draft<'_> {
     }
 }
 
-/// What its names take in the answers of an API server, which escapes what HTML would read.
-fn text_bytes(grantee: &Grantee) -> usize {
+/// Bytes of the names in the answers of an API server, which escapes HTML characters.
+fn escaped_len(grantee: &Grantee) -> usize {
     let names: [&str; 2] = match grantee {
         Grantee::User(name) | Grantee::Group(name) => [name.as_str(), ""],
         Grantee::ServiceAccount { namespace, name } => [namespace, name],

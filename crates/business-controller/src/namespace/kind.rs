@@ -1,4 +1,4 @@
-//! What a namespace is to the controller.
+//! The kind of namespaces: its index and cache look-ups.
 
 use super::memory::NamespaceMemory;
 use crate::cache::Cache;
@@ -24,7 +24,7 @@ impl Kind for BusinessNamespace {
 }
 
 impl NamespaceView {
-    /// Whether it came from another project, and its cluster was not seen to say so.
+    /// Whether it came from another project, and its cluster does not show that yet.
     pub fn is_being_transferred(&self) -> bool {
         condition::find(&self.status.conditions, TRANSFERRED).is_some_and(|told| !told.is_true())
     }
@@ -35,7 +35,7 @@ impl NamespaceView {
     }
 }
 
-/// Which namespace a place in a member cluster belongs to: by cluster, then by the name there.
+/// Which object a namespace of a member cluster belongs to: by cluster, then by the name there.
 #[derive(Debug, Default)]
 pub struct ClaimedPlaces(HashMap<String, HashMap<String, ProjectKey>>);
 
@@ -43,8 +43,8 @@ impl ViewIndex<BusinessNamespace> for ClaimedPlaces {
     fn follow(&mut self, change: &ViewChange<BusinessNamespace>) {
         if let Some(old) = &change.old
             && let Some(cluster) = self.0.get_mut(&old.spec.cluster_name)
-            // Another object, or the same one in another project, may have been seen at the place before the former one
-            // was seen gone.
+            // Another object, or the same one in another project, may have been seen at the place before the deletion
+            // of the former one.
             && cluster.get(&old.spec.namespace) == Some(&old.key)
         {
             cluster.remove(&old.spec.namespace);
@@ -62,31 +62,31 @@ impl ViewIndex<BusinessNamespace> for ClaimedPlaces {
 impl Cache<BusinessNamespace> {
     /// The namespaces of a project, sorted by name.
     pub fn of_project(&self, project: &str) -> Vec<Arc<NamespaceView>> {
-        self.look(|views, _| ProjectKey::within(views, project))
+        self.with_index(|views, _| ProjectKey::within(views, project))
     }
 
-    /// How many a project has.
+    /// The number of namespaces of a project.
     pub fn count_in(&self, project: &str) -> usize {
         let first = ProjectKey::new(Some(project), "");
-        self.look(|views, _| {
+        self.with_index(|views, _| {
             views.range(first..).take_while(|(key, _)| key.project.as_ref() == project).count()
         })
     }
 
-    /// The namespace that a place in a member cluster belongs to.
+    /// The object that a namespace of a member cluster belongs to.
     pub fn at_place(&self, cluster: &str, namespace: &str) -> Option<Arc<NamespaceView>> {
-        self.look(|views, places| views.get(places.0.get(cluster)?.get(namespace)?).cloned())
+        self.with_index(|views, places| views.get(places.0.get(cluster)?.get(namespace)?).cloned())
     }
 
     pub fn in_cluster(&self, cluster: &str) -> Vec<Arc<NamespaceView>> {
-        self.look(|views, places| {
+        self.with_index(|views, places| {
             let keys = places.0.get(cluster).into_iter().flatten().map(|(_, key)| key);
             keys.filter_map(|key| views.get(key).cloned()).collect()
         })
     }
 
-    /// The member clusters that namespaces live in.
+    /// The member clusters that have namespaces of ours.
     pub fn clusters(&self) -> Vec<String> {
-        self.look(|_, places| places.0.keys().cloned().collect())
+        self.with_index(|_, places| places.0.keys().cloned().collect())
     }
 }

@@ -1,8 +1,8 @@
-//! What a process knows of its objects by having written for them.
+//! What this process knows of namespaces because it has written for them.
 
-use super::grants::known::KnownGrants;
-use super::template::kept::Kept;
-use super::template::pull_memory::PullMemories;
+use super::grants::cache::GrantsCache;
+use super::template::pull_secret_memory::PullSecretMemory;
+use super::template::wanted::TemplateFingerprint;
 use crate::kinds::ProjectKey;
 use crate::shares::Share;
 use std::collections::{HashMap, HashSet};
@@ -10,65 +10,67 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Repairs that do not wait. A person who has made a mistake, or tries what happens, makes no more.
+/// Repairs that are not delayed. Somebody who makes a mistake, or tries something, causes no more than these.
 const REPAIRS_AT_ONCE: u32 = 2;
-/// How long each one after them waits since the last: the first, twice as long each time, and at the most.
+/// The delay of the first repair after those. It doubles with each one, up to the maximum.
 const REPAIR_PAUSE: Duration = Duration::from_secs(1);
 const REPAIR_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// After such a time without a repair they are counted anew.
-const REPAIR_CALM: Duration = Duration::from_mins(1);
+/// After this time without a repair, counting starts again.
+const REPAIR_RESET: Duration = Duration::from_mins(1);
 
-/// What is known of all objects.
+/// What is remembered of all namespaces.
 #[derive(Debug, Default)]
 pub struct NamespaceMemory {
-    /// Objects for which nothing can have been made yet: born while their cluster was looked after here, after every write of a
-    /// former holder of its share had ended, and each own write for them was refused. Lost with the process, and then nothing is known.
-    pub untried: Untried,
-    /// What their bindings were when they were right.
-    pub bound: Bound,
-    /// What their templates had put there when it was right.
-    pub kept: Kept,
-    /// What they pull by.
-    pub pulls: PullMemories,
-    /// How often they were repaired lately.
-    pub repairs: Repairs,
-    /// Objects that are at work.
-    pub turns: Turns,
-    /// Whom the bindings of projects with many people name.
-    pub grants: KnownGrants,
+    /// Objects for which nothing can have been created yet: they were made while this process held the share of their
+    /// cluster, after every write of a former holder had ended, and each write of ours for them was refused. If the
+    /// process ends, this knowledge is lost.
+    pub never_created: NeverCreated,
+    /// The bindings that were last right.
+    pub bindings: LastApplied<BindingsFingerprint>,
+    /// What templates had put into namespaces when it was last right.
+    pub templates: LastApplied<TemplateFingerprint>,
+    /// Pull secrets that were issued or written.
+    pub pull_secrets: PullSecretMemory,
+    /// Backoff of repairs.
+    pub repair_backoff: RepairBackoff,
+    /// Objects over which a pass is running.
+    pub running: RunningPasses,
+    /// Cached grants of projects with many people.
+    pub grants: GrantsCache,
 }
 
 impl NamespaceMemory {
-    /// The object is gone, or somebody else looks after it from now on.
+    /// The object is gone, or another replica works on it from now on.
     pub fn forget(&self, uid: &str) {
-        // Whoever is at work stays so, until he has ended; grants are of no object.
-        let Self { untried, bound, kept, pulls, repairs, turns: _, grants: _ } = self;
-        untried.forget(uid);
-        bound.forget(uid);
-        kept.forget(uid);
-        pulls.forget(uid);
-        repairs.forget(uid);
+        // A running pass goes on until it ends. Grants do not belong to one object.
+        let Self { never_created, bindings, templates, pull_secrets, repair_backoff, running: _, grants: _ } =
+            self;
+        never_created.forget(uid);
+        bindings.forget(uid);
+        templates.forget(uid);
+        pull_secrets.forget(uid);
+        repair_backoff.forget(uid);
     }
 }
 
-/// Repairs of what somebody else has changed, by the uid of the object. Where he changes it back each time, another controller say,
-/// both would write as fast as they can, for ever.
+/// Delays repairs of what somebody else has changed, by the uid of the object. If somebody, for example another
+/// controller, changes it back each time, both would otherwise write as fast as they can, for ever.
 #[derive(Debug, Default)]
-pub struct Repairs(Mutex<HashMap<String, Repaired>>);
+pub struct RepairBackoff(Mutex<HashMap<String, RecentRepairs>>);
 
-/// Repairs of an object, each within a while of the one before.
+/// Consecutive repairs of an object.
 #[derive(Clone, Copy, Debug)]
-struct Repaired {
+struct RecentRepairs {
     count: u32,
     last: Instant,
 }
 
-impl Repaired {
-    fn is_over(&self) -> bool {
-        self.last.elapsed() >= REPAIR_CALM
+impl RecentRepairs {
+    fn is_reset(&self) -> bool {
+        self.last.elapsed() >= REPAIR_RESET
     }
 
-    /// How long the next one has to wait yet.
+    /// How long the next repair still has to wait.
     fn wait(&self) -> Duration {
         let Some(more) = self.count.checked_sub(REPAIRS_AT_ONCE) else { return Duration::ZERO };
         let pause = REPAIR_PAUSE.saturating_mul(2_u32.saturating_pow(more)).min(REPAIR_PAUSE_MAX);
@@ -76,74 +78,82 @@ impl Repaired {
     }
 }
 
-impl Repairs {
-    /// How long the next repair of an object has to wait, if it has to.
+impl RepairBackoff {
+    /// How long the next repair of an object has to wait; `None` if it need not.
     pub fn wait(&self, uid: &str) -> Option<Duration> {
-        self.lock().get(uid).map(Repaired::wait).filter(|wait| !wait.is_zero())
+        self.lock().get(uid).map(RecentRepairs::wait).filter(|wait| !wait.is_zero())
     }
 
-    /// It was repaired.
-    pub fn count(&self, uid: &str) {
+    /// Records a repair.
+    pub fn record(&self, uid: &str) {
         let mut all = self.lock();
-        let before = all.get(uid).filter(|repaired| !repaired.is_over()).map_or(0, |repaired| repaired.count);
-        all.insert(uid.to_owned(), Repaired { count: before.saturating_add(1), last: Instant::now() });
+        let before =
+            all.get(uid).filter(|repaired| !repaired.is_reset()).map_or(0, |repaired| repaired.count);
+        all.insert(uid.to_owned(), RecentRepairs { count: before.saturating_add(1), last: Instant::now() });
     }
 
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Repaired>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, RecentRepairs>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bindings that were right, by the uid of their object. It is lost with the process: then the first look tells no drift.
-#[derive(Debug, Default)]
-pub struct Bound(Mutex<HashMap<String, Binding>>);
+/// What was last applied for each object, by its uid, as far as it distinguishes drift from a change. If the process
+/// ends, it is lost, and the first pass reports no drift.
+#[derive(Debug)]
+pub struct LastApplied<T>(Mutex<HashMap<String, T>>);
 
-/// What bindings follow from.
+impl<T> Default for LastApplied<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: PartialEq> LastApplied<T> {
+    /// Whether exactly this was last applied for the object.
+    pub fn matches(&self, uid: &str, value: &T) -> bool {
+        self.lock().get(uid) == Some(value)
+    }
+
+    pub fn remember(&self, uid: &str, value: T) {
+        self.lock().insert(uid.to_owned(), value);
+    }
+
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, T>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Identifies the bindings of a namespace: by the object's key, and by the fingerprint of the grants, which may name
+/// thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Binding {
+pub struct BindingsFingerprint {
     pub key: ProjectKey,
-    /// Of the grants: they may name thousands.
-    pub fingerprint: u64,
+    pub grants: u64,
 }
 
-impl Bound {
-    /// Whether the object's bindings were right and followed from the same.
-    pub fn was(&self, uid: &str, binding: &Binding) -> bool {
-        self.lock().get(uid) == Some(binding)
-    }
-
-    pub fn remember(&self, uid: &str, binding: Binding) {
-        self.lock().insert(uid.to_owned(), binding);
-    }
-
-    pub fn forget(&self, uid: &str) {
-        self.lock().remove(uid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Binding>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Objects by uid, with the share, and the tenure of it, in which that was known.
+/// Uids of objects, with the share and the tenure in which this was recorded.
 #[derive(Debug, Default)]
-pub struct Untried(Mutex<HashMap<String, (Share, u64)>>);
+pub struct NeverCreated(Mutex<HashMap<String, (Share, u64)>>);
 
-impl Untried {
+impl NeverCreated {
     pub fn remember(&self, uid: &str, held: (Share, u64)) {
         self.lock().insert(uid.to_owned(), held);
     }
 
-    /// In which tenure it was remembered.
+    /// Removes an object. Returns the share and tenure in which it was recorded.
     pub fn forget(&self, uid: &str) -> Option<(Share, u64)> {
         self.lock().remove(uid)
     }
 
-    /// Whether it is remembered from this tenure: in any other somebody else may have written.
+    /// Whether the object was recorded in this tenure. In another tenure, somebody else may have written for it.
     pub fn has(&self, uid: &str, held: Option<(Share, u64)>) -> bool {
         held.is_some_and(|held| self.lock().get(uid) == Some(&held))
     }
@@ -153,14 +163,14 @@ impl Untried {
     }
 }
 
-/// Objects that are at work, by uid: one pass each, under whichever key.
+/// Uids of objects over which a pass is running. An object has one pass at a time, under whichever key.
 #[derive(Debug, Default)]
-pub struct Turns(Mutex<HashSet<String>>);
+pub struct RunningPasses(Mutex<HashSet<String>>);
 
-impl Turns {
-    /// Leave to work on an object until it is dropped; `None` while somebody else does.
-    pub fn take(&self, uid: &str) -> Option<Turn<'_>> {
-        self.lock().insert(uid.to_owned()).then(|| Turn { turns: self, uid: uid.to_owned() })
+impl RunningPasses {
+    /// Starts a pass over an object, until the guard is dropped; `None` while another pass runs.
+    pub fn try_start(&self, uid: &str) -> Option<PassGuard<'_>> {
+        self.lock().insert(uid.to_owned()).then(|| PassGuard { running: self, uid: uid.to_owned() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -168,16 +178,16 @@ impl Turns {
     }
 }
 
-/// An object is at work.
+/// Marks that a pass runs over an object.
 #[derive(Debug)]
-pub struct Turn<'a> {
-    turns: &'a Turns,
+pub struct PassGuard<'a> {
+    running: &'a RunningPasses,
     uid: String,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for PassGuard<'_> {
     fn drop(&mut self) {
-        self.turns.lock().remove(&self.uid);
+        self.running.lock().remove(&self.uid);
     }
 }
 
@@ -188,19 +198,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_repair_after_the_second_waits_twice_as_long_as_the_one_before() {
-        let repairs = Repairs::default();
+        let repair_backoff = RepairBackoff::default();
         let mut waited = Vec::new();
         for _ in 0..10 {
-            let wait = repairs.wait("u").unwrap_or_default();
+            let wait = repair_backoff.wait("u").unwrap_or_default();
             waited.push(wait.as_secs());
             advance(wait).await;
-            assert_eq!(repairs.wait("u"), None);
-            repairs.count("u");
+            assert_eq!(repair_backoff.wait("u"), None);
+            repair_backoff.record("u");
         }
         assert_eq!(waited, [0, 0, 1, 2, 4, 8, 16, 30, 30, 30]);
-        assert_eq!(repairs.wait("other"), None);
-        advance(REPAIR_CALM).await;
-        repairs.count("u");
-        assert_eq!(repairs.wait("u"), None, "they are counted anew");
+        assert_eq!(repair_backoff.wait("other"), None);
+        advance(REPAIR_RESET).await;
+        repair_backoff.record("u");
+        assert_eq!(repair_backoff.wait("u"), None, "they are counted anew");
     }
 }

@@ -1,8 +1,8 @@
-//! How soon a namespace is looked at again.
+//! Requeue delays of namespaces.
 
 use std::time::Duration;
 
-/// Latest time to look again at something that should tell of itself.
+/// Safety requeue for something that should cause an event.
 pub(super) const RECHECK: Duration = Duration::from_secs(30);
-/// How often to look for what was not known yet and has no event of its own.
+/// Requeue for something that is not known yet and causes no event.
 pub(super) const SOON: Duration = Duration::from_secs(1);

@@ -1,32 +1,33 @@
-//! The one place where a namespace of a cluster is deleted.
+//! The one place that deletes a namespace of a cluster.
 
 use super::build;
 use super::kind::NamespaceView;
-use super::site::Site;
+use super::target::Target;
 use super::validate;
 use crate::error::{CallFailure, Error};
 use crate::member::ClusterNamespace;
 use crate::seal::Origin;
 use business_types::names;
 
-/// What became of a namespace that was to be deleted.
+/// The outcome of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// Its deletion has begun.
+    /// The deletion has begun.
     Begun,
-    /// It is gone, has changed, or is another one by now: what was seen of it is old.
+    /// The namespace is gone, was changed, or is another one by now: the observation was stale.
     Outdated,
 }
 
-/// Deletes exactly this namespace. The cluster lets us delete what carries our mark and is not marked as adopted, so what we
-/// have made is marked first. What somebody else has made goes as it stands: by a consent that only others can write there.
+/// Deletes exactly this namespace. The cluster lets us delete only what carries our mark and is not marked as adopted,
+/// so what we have made is marked first. A namespace that somebody else has made is deleted without marking, by a
+/// consent that only others can write there.
 pub async fn remove(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     there: &ClusterNamespace,
     origin: Origin,
 ) -> Result<Removal, Error> {
-    match delete(object, site, there, origin).await {
+    match delete(object, target, there, origin).await {
         Ok(()) => Ok(Removal::Begun),
         Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => Ok(Removal::Outdated),
         Err(error) => Err(error),
@@ -35,19 +36,19 @@ pub async fn remove(
 
 async fn delete(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     there: &ClusterNamespace,
     origin: Origin,
 ) -> Result<(), Error> {
-    let (api, name) = (&site.member.api, &object.spec.namespace);
+    let (api, name) = (&target.member.api, &object.spec.namespace);
     let is_ours = origin != Origin::Replaced;
     if is_ours && (there.marks.adopted || !validate::is_marked(object, &there.marks)) {
-        api.patch_namespace(name, &build::marks(site, object, there, origin, None)).await?;
+        api.patch_namespace(name, &build::mark_patch(target, object, there, origin, None)).await?;
     }
     api.delete_namespace(name, &there.uid).await
 }
 
-/// What the cluster has said instead of deleting it, and who can change that.
+/// A refused deletion: what the cluster said, and who can change that.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionRefusal<'a> {
     pub cluster: &'a str,

@@ -1,7 +1,7 @@
 //! Events and metrics for what a pass over a namespace has done.
 
 use super::kind::NamespaceView;
-use super::verdict::{Marking, NamespaceStep, Plan, QuotaStep, Rewriting, Situation};
+use super::verdict::{MarkCause, NamespaceState, NamespaceStep, Plan, QuotaStep, QuotaUpdateCause};
 use crate::context::Context;
 use crate::events::Topic;
 use crate::outcome::{Drift, DriftLabels};
@@ -20,7 +20,7 @@ const RECREATED: Topic = Topic::warning("NamespaceRecreated", "Repair");
 const REPAIRED: Topic = Topic::warning("DriftRepaired", "Repair");
 const HAS_BEEN_REPLACED: Topic = Topic::warning("NamespaceReplaced", "Repair");
 const TRANSFERRED: Topic = Topic::normal("Transferred", "Transfer");
-/// A cluster has refused a deletion that was asked for.
+/// A cluster has refused a requested deletion.
 pub const DELETION_REFUSED: Topic = Topic::warning("DeletionRefused", "Delete");
 const REPLACED_DELETED: Topic = Topic::warning("ReplacedDeleted", "Repair");
 
@@ -28,16 +28,16 @@ fn place(object: &NamespaceView) -> String {
     format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name)
 }
 
-/// The cluster has just become unreachable.
-pub fn unreachable(cx: &Context, object: &NamespaceView, situation: &Situation) {
+/// Reports that the cluster has just become unreachable.
+pub fn unreachable(cx: &Context, object: &NamespaceView, state: &NamespaceState) {
     let was = condition::find(&object.status.conditions, CLUSTER_REACHABLE).is_none_or(Condition::is_true);
-    if let (true, Situation::Unreachable { message, .. }) = (was, situation) {
+    if let (true, NamespaceState::Unreachable { message, .. }) = (was, state) {
         cx.events.report(object, UNREACHABLE, message.clone());
     }
 }
 
-pub fn terminating(cx: &Context, object: &NamespaceView, situation: &Situation) {
-    if let Situation::NotActive { message } = situation {
+pub fn terminating(cx: &Context, object: &NamespaceView, state: &NamespaceState) {
+    if let NamespaceState::NotActive { message } = state {
         cx.events.report(object, TERMINATING, message.clone());
     }
 }
@@ -46,7 +46,7 @@ pub fn failed(cx: &Context, object: &NamespaceView, message: String) {
     cx.events.report(object, FAILED, message);
 }
 
-/// What to say of a namespace that stands in the place of ours.
+/// The message about a namespace that replaced ours.
 pub fn replaced(object: &NamespaceView, uid: &str, undeleted: Option<&str>) -> String {
     let what = format!(
         "{} is not the one that was made for this object: somebody has made another (uid {uid}). It has the quota and stays \
@@ -62,7 +62,7 @@ pub fn replaced(object: &NamespaceView, uid: &str, undeleted: Option<&str>) -> S
     }
 }
 
-/// The same as an event, once.
+/// Reports that as an event, once.
 pub fn is_replaced(cx: &Context, object: &NamespaceView, uid: &str, undeleted: Option<&str>) {
     let topic = match undeleted {
         Some(_) => DELETION_REFUSED,
@@ -80,7 +80,7 @@ pub fn replaced_deleted(cx: &Context, object: &NamespaceView) {
     cx.events.report(object, REPLACED_DELETED, note);
 }
 
-/// Somebody has changed the bindings of these roles, or taken them away.
+/// Reports that bindings of these roles were changed or deleted by somebody, and restored.
 pub fn bindings_restored(cx: &Context, object: &NamespaceView, roles: &[AccessRole]) {
     let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
     let note = format!("RoleBindings of {} were restored: {}", place(object), names.join(", "));
@@ -88,7 +88,7 @@ pub fn bindings_restored(cx: &Context, object: &NamespaceView, roles: &[AccessRo
     cx.events.report(object, REPAIRED, note);
 }
 
-/// Somebody has changed what a template has put there, or taken it away.
+/// Reports that what a template puts there was changed or deleted by somebody, and restored.
 pub fn template_restored(cx: &Context, object: &NamespaceView, what: &[String]) {
     let what = if what.is_empty() { "labels and annotations".to_owned() } else { what.join(", ") };
     let note = format!("what the template puts into {} was restored: {what}", place(object));
@@ -96,17 +96,17 @@ pub fn template_restored(cx: &Context, object: &NamespaceView, what: &[String]) 
     cx.events.report(object, REPAIRED, note);
 }
 
-/// The cluster says which project it lies in now.
+/// Reports that the cluster shows the new project of a moved namespace.
 pub fn transferred(cx: &Context, object: &NamespaceView) {
     let note = format!("{} is marked as project {}'s", place(object), object.key.project);
     cx.events.report(object, TRANSFERRED, note);
 }
 
-/// What a plan has done.
+/// Reports what a plan has done.
 pub fn done(cx: &Context, object: &NamespaceView, plan: &Plan) {
     let place = place(object);
     let was_deleted = object.status.reason == reason::NAMESPACE_TERMINATING;
-    // What was imported has a phase already.
+    // An imported namespace has a phase already.
     let is_known = condition::find(&object.status.conditions, PROVISIONED_CONDITION).is_some();
     if (object.status.phase != NamespacePhase::Available || !is_known) && !was_deleted {
         if !plan.is_empty() && plan.origin != Origin::Replaced {
@@ -128,12 +128,12 @@ pub fn done(cx: &Context, object: &NamespaceView, plan: &Plan) {
             drifted(Drift::Namespace, RECREATED, format!("{place} was gone; it was created anew"));
             return;
         }
-        NamespaceStep::Mark { cause: Marking::Drift, .. } => {
+        NamespaceStep::Mark { cause: MarkCause::Drift, .. } => {
             drifted(Drift::Marks, REPAIRED, format!("marks of {place} were restored"));
         }
         NamespaceStep::Keep { .. } | NamespaceStep::Mark { .. } => {}
     }
-    if let QuotaStep::Create | QuotaStep::Update { cause: Rewriting::Drift, .. } = plan.quota
+    if let QuotaStep::Create | QuotaStep::Update { cause: QuotaUpdateCause::Drift, .. } = plan.quota
         && plan.origin != Origin::Replaced
     {
         drifted(Drift::Quota, REPAIRED, format!("the ResourceQuota of {place} was repaired"));

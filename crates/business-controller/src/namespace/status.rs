@@ -1,18 +1,18 @@
-//! The status to show. What it says is pure; a write happens only when it says something new.
+//! Computes the status of a namespace (pure), and writes it if it differs.
 
-use super::access_state::{Access, Denied};
+use super::access_state::{AccessFailure, AccessState};
+use super::enqueue::enqueue_templates_of;
 use super::kind::NamespaceView;
 use super::template::state::TemplateState;
-use super::verdict::{Enforcement, InPlace, NamespaceFinding, Situation};
-use super::wake::wake_templates_of;
+use super::verdict::{Enforcement, NamespaceState, Provisioned, StatusInput};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
+use crate::kinds::ChangeSource;
 use crate::member::others::OtherAccess;
 use crate::member_cluster::wake_cluster;
 use crate::merge::difference;
 use crate::namespace_template::rollout::is_in_use;
-use crate::project::wake::wake_project;
+use crate::project::enqueue::enqueue_project;
 use crate::queue::Lane;
 use business_types::condition::{
     self, ACCESS_READY, CLUSTER_REACHABLE, FALSE, OTHER_ACCESS, PROVISIONED, QUOTA_ENFORCED, READY, REPLACED,
@@ -22,16 +22,16 @@ use business_types::{ClusterNamespaceRecord, Condition, NamespacePhase, Namespac
 use meta::quantity::ResourceList;
 use serde_json::json;
 
-/// Why more is charged than is asked for and in use.
+/// Why the charge is higher than what is asked for and in use.
 const COUNTING: &str = "what was in use when it was lowered stays charged until its cluster has counted again, which takes some minutes";
 
-/// Writes the status if it says anything new; the object as it is then.
+/// Writes the status if it differs. Returns the object as it is after the write.
 pub async fn write(
     cx: &Context,
     object: &NamespaceView,
-    finding: &NamespaceFinding,
+    input: &StatusInput,
 ) -> Result<Option<NamespaceView>, Error> {
-    let next = next(object, finding, &cx.now());
+    let next = next(object, input, &cx.now());
     if next == object.status {
         return Ok(None);
     }
@@ -41,21 +41,21 @@ pub async fn write(
     let Some(patch) = difference(&json(&object.status)?, &json(&next)?) else { return Ok(None) };
     cx.fence_of(&object.spec.cluster_name).permit()?;
     let written = cx.business.patch_status(object, patch).await?;
-    if let Some(change) = cx.objects.namespaces.seen(written.clone(), Heard::FromOwnWrite) {
+    if let Some(change) = cx.objects.namespaces.upsert(written.clone(), ChangeSource::OwnWrite) {
         let charge = |view: &NamespaceView| view.status.cached_spec_hard.clone();
         if change.old.as_deref().map(charge) != change.new.as_deref().map(charge) {
-            wake_project(cx, &object.key.project, Lane::Later);
+            enqueue_project(cx, &object.key.project, Lane::Later);
         }
         let used = |view: &NamespaceView| view.status.used.clone();
         if change.old.as_deref().map(used) != change.new.as_deref().map(used) {
             wake_cluster(cx, &object.spec.cluster_name, Lane::Later);
         }
-        wake_templates_of(cx, change.old.as_deref(), change.new.as_deref());
+        enqueue_templates_of(cx, change.old.as_deref(), change.new.as_deref());
     }
     Ok(Some(written))
 }
 
-/// Puts a namespace of the cluster on record, and says nothing else.
+/// Writes only the record of the cluster's namespace.
 pub async fn record(
     cx: &Context,
     object: &NamespaceView,
@@ -63,51 +63,51 @@ pub async fn record(
 ) -> Result<(), Error> {
     cx.fence_of(&object.spec.cluster_name).permit()?;
     let written = cx.business.patch_status(object, json!({ "clusterNamespace": record })).await?;
-    cx.objects.namespaces.seen(written, Heard::FromOwnWrite);
+    cx.objects.namespaces.upsert(written, ChangeSource::OwnWrite);
     Ok(())
 }
 
-/// The status after what was found out. `now` is RFC 3339.
-pub fn next(object: &NamespaceView, finding: &NamespaceFinding, now: &str) -> NamespaceStatus {
-    let mut draft = Draft { status: object.status.clone(), object, now };
-    draft.status.observed_generation = Some(object.generation);
-    if finding.record.is_some() {
-        draft.status.cluster_namespace.clone_from(&finding.record);
+/// The next status. `now` is RFC 3339.
+pub fn next(object: &NamespaceView, input: &StatusInput, now: &str) -> NamespaceStatus {
+    let mut builder = StatusBuilder { status: object.status.clone(), object, now };
+    builder.status.observed_generation = Some(object.generation);
+    if input.record.is_some() {
+        builder.status.cluster_namespace.clone_from(&input.record);
     }
-    match &finding.situation {
-        Situation::Unreachable { reason: why, message } => draft.unreachable(why, message),
-        Situation::NotActive { message } => draft.failed(reason::NAMESPACE_TERMINATING, message),
-        Situation::Refused { reason: why, message } => draft.failed(why, message),
-        Situation::Ahead { message } => {
-            draft.reached();
-            draft.set(QUOTA_ENFORCED, FALSE, reason::AHEAD, message);
+    match &input.state {
+        NamespaceState::Unreachable { reason: why, message } => builder.unreachable(why, message),
+        NamespaceState::NotActive { message } => builder.failed(reason::NAMESPACE_TERMINATING, message),
+        NamespaceState::Refused { reason: why, message } => builder.failed(why, message),
+        NamespaceState::Ahead { message } => {
+            builder.reached();
+            builder.set(QUOTA_ENFORCED, FALSE, reason::AHEAD, message);
         }
-        Situation::InPlace(quota) => draft.in_place(quota),
-        Situation::Replaced { quota, message } => draft.replaced(quota, message),
-        Situation::Deleting { reason: why, message } => {
-            draft.reached();
-            draft.set(TERMINATING, TRUE, why, message);
-            draft.set(READY, FALSE, reason::DELETING, "");
+        NamespaceState::Provisioned(quota) => builder.provisioned(quota),
+        NamespaceState::Replaced { quota, message } => builder.replaced(quota, message),
+        NamespaceState::Deleting { reason: why, message } => {
+            builder.reached();
+            builder.set(TERMINATING, TRUE, why, message);
+            builder.set(READY, FALSE, reason::DELETING, "");
             if *why == reason::REPLACED {
-                draft.set(REPLACED, TRUE, why, message);
+                builder.set(REPLACED, TRUE, why, message);
             }
         }
-        Situation::Gone => draft.gone(),
+        NamespaceState::Gone => builder.gone(),
     }
-    match &finding.situation {
-        Situation::Unreachable { .. } | Situation::Replaced { .. } | Situation::Gone => {}
-        _ => draft.access(&finding.access),
+    match &input.state {
+        NamespaceState::Unreachable { .. } | NamespaceState::Replaced { .. } | NamespaceState::Gone => {}
+        _ => builder.access(&input.access),
     }
-    draft.status
+    builder.status
 }
 
-struct Draft<'a> {
+struct StatusBuilder<'a> {
     status: NamespaceStatus,
     object: &'a NamespaceView,
     now: &'a str,
 }
 
-impl Draft<'_> {
+impl StatusBuilder<'_> {
     fn set(&mut self, type_: &str, value: &str, why: &str, message: &str) {
         let condition = Condition::new(type_, value, why, message).at(self.object.generation);
         condition::set(&mut self.status.conditions, condition, self.now);
@@ -123,7 +123,7 @@ impl Draft<'_> {
         message.clone_into(&mut self.status.message);
     }
 
-    /// A locked namespace stays locked, and one that is being deleted stays so.
+    /// Sets the phase. Locked and Terminating stay.
     fn move_to(&mut self, phase: NamespacePhase) {
         let stays = matches!(self.status.phase, NamespacePhase::Locked | NamespacePhase::Terminating);
         if self.status.phase != phase && !stays {
@@ -155,22 +155,22 @@ impl Draft<'_> {
         self.move_to(NamespacePhase::Failed);
     }
 
-    fn in_place(&mut self, in_place: &InPlace) {
-        self.quota(in_place);
+    fn provisioned(&mut self, provisioned: &Provisioned) {
+        self.quota(provisioned);
         self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
         self.not_replaced();
-        self.others(in_place.others.as_ref());
-        self.template(&in_place.template);
-        if in_place.revokes_pull {
+        self.others(provisioned.others.as_ref());
+        self.template(&provisioned.template);
+        if provisioned.revokes_pull {
             self.status.pull_credential = None;
         }
-        if is_in_use(self.object) || in_place.template.lets_begin() {
+        if is_in_use(self.object) || provisioned.template.allows_use() {
             self.set(READY, TRUE, reason::READY, "");
             self.explain("", "");
             self.move_to(NamespacePhase::Available);
             return;
         }
-        let Told { value, reason: why, message } = told_of_template(&in_place.template);
+        let ConditionText { value, reason: why, message } = template_condition(&provisioned.template);
         self.set(READY, FALSE, why, &message);
         self.explain(why, &message);
         if value == FALSE {
@@ -178,30 +178,30 @@ impl Draft<'_> {
         }
     }
 
-    /// While nothing is known, what was known last stays. Of a namespace that never had a template nothing is said.
+    /// If nothing is known, the last known state stays. If the namespace never had a template, nothing is said.
     fn template(&mut self, template: &TemplateState) {
         match template {
             TemplateState::Unknown => return,
-            // What was known of it stands until it is seen.
-            TemplateState::ButPullSecret(state) if self.status.template.as_ref() == Some(state) => return,
+            // The last known condition stays until the pull secret is seen.
+            TemplateState::PullSecretUnknown(state) if self.status.template.as_ref() == Some(state) => return,
             TemplateState::None => self.status.template = None,
-            TemplateState::Applied(state) | TemplateState::ButPullSecret(state) => {
+            TemplateState::Applied(state) | TemplateState::PullSecretUnknown(state) => {
                 self.status.template = Some(state.clone());
             }
-            TemplateState::Undone { state, .. } | TemplateState::Invalid { state, .. } => {
+            TemplateState::Failed { state, .. } | TemplateState::Invalid { state, .. } => {
                 self.status.template.clone_from(state);
             }
-            TemplateState::Waiting(_) | TemplateState::Missing(_) => {}
+            TemplateState::Waiting(_) | TemplateState::NotFound(_) => {}
         }
         let was_told = condition::find(&self.status.conditions, TEMPLATE_APPLIED).is_some();
         if *template != TemplateState::None || was_told {
-            let Told { value, reason: why, message } = told_of_template(template);
+            let ConditionText { value, reason: why, message } = template_condition(template);
             self.set(TEMPLATE_APPLIED, value, why, &message);
         }
     }
 
-    fn replaced(&mut self, in_place: &InPlace, message: &str) {
-        self.quota(in_place);
+    fn replaced(&mut self, provisioned: &Provisioned, message: &str) {
+        self.quota(provisioned);
         for type_ in [PROVISIONED, READY, ACCESS_READY] {
             self.set(type_, FALSE, reason::REPLACED, message);
         }
@@ -210,30 +210,30 @@ impl Draft<'_> {
         self.move_to(NamespacePhase::Failed);
     }
 
-    /// While nothing is known, what was known last stays, but for a cluster's silence that is over.
-    fn access(&mut self, access: &Access) {
+    /// If nothing is known, the last known condition stays. The exception is that of a cluster which answers again.
+    fn access(&mut self, access: &AccessState) {
         match access {
-            Access::Unknown => {
+            AccessState::Unknown => {
                 let known = condition::find(&self.status.conditions, ACCESS_READY);
                 if known.is_some_and(|known| known.status == UNKNOWN) {
                     self.set(ACCESS_READY, UNKNOWN, reason::PENDING, "the bindings were not looked at yet");
                 }
             }
-            Access::Held => {
+            AccessState::Pending => {
                 let why = "nobody is added before the namespace and its quota are in place";
                 self.set(ACCESS_READY, UNKNOWN, reason::PENDING, why);
             }
-            Access::Granted(omitted) => match omitted.message() {
+            AccessState::Granted(omitted) => match omitted.message() {
                 None => self.set(ACCESS_READY, TRUE, reason::GRANTED, ""),
                 Some(message) => self.set(ACCESS_READY, TRUE, reason::UNNAMEABLE, &message),
             },
-            Access::Failed(Denied { reason: why, message, .. }) => {
+            AccessState::Failed(AccessFailure { reason: why, message, .. }) => {
                 self.set(ACCESS_READY, FALSE, why, message);
             }
         }
     }
 
-    /// That nobody else has access is said where somebody had.
+    /// That nobody else has access is shown only if somebody had.
     fn others(&mut self, others: Option<&OtherAccess>) {
         match others {
             Some(others) if others.count > 0 => {
@@ -252,38 +252,38 @@ impl Draft<'_> {
         }
     }
 
-    fn quota(&mut self, in_place: &InPlace) {
-        if let Some(charge) = &in_place.charge {
+    fn quota(&mut self, provisioned: &Provisioned) {
+        if let Some(charge) = &provisioned.charge {
             self.status.cached_spec_hard = Some(charge.clone());
         }
         self.object.spec.namespace.clone_into(&mut self.status.resource_quota_name);
-        if !in_place.quota.status_used.is_empty() {
-            self.status.used = in_place.quota.status_used.clone();
+        if !provisioned.quota.status_used.is_empty() {
+            self.status.used = provisioned.quota.status_used.clone();
         }
         self.reached();
-        if in_place.marked && self.object.is_being_transferred() {
+        if provisioned.marked && self.object.is_being_transferred() {
             self.set(TRANSFERRED, TRUE, reason::MARKED, "");
         }
-        self.enforced(in_place);
+        self.enforced(provisioned);
     }
 
-    fn enforced(&mut self, in_place: &InPlace) {
-        let quota = &in_place.quota;
+    fn enforced(&mut self, provisioned: &Provisioned) {
+        let quota = &provisioned.quota;
         let hard = &self.object.spec.hard;
         let charged = self.status.cached_spec_hard.as_ref();
         let above = charged.is_some_and(|charged| charged != hard);
         let over = quota.status_used.iter().any(|(key, used)| hard.get(key).is_some_and(|hard| used > hard));
-        let (value, why, message) = match in_place.enforced {
-            Enforcement::Counting | Enforcement::Enforced if over => (
+        let (value, why, message) = match provisioned.enforced {
+            Enforcement::AwaitingRecount | Enforcement::Enforced if over => (
                 FALSE,
                 reason::USED_ABOVE_HARD,
                 "more is in use than granted; it stays charged until use has fallen",
             ),
-            Enforcement::Counting if above => (FALSE, reason::NOT_ENFORCED, COUNTING),
+            Enforcement::AwaitingRecount if above => (FALSE, reason::NOT_ENFORCED, COUNTING),
             Enforcement::Enforced if above => {
                 (FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered")
             }
-            Enforcement::Counting | Enforcement::Enforced => (TRUE, reason::ENFORCED, ""),
+            Enforcement::AwaitingRecount | Enforcement::Enforced => (TRUE, reason::ENFORCED, ""),
             Enforcement::Pending => (
                 FALSE,
                 reason::NOT_ENFORCED,
@@ -307,18 +307,18 @@ impl Draft<'_> {
     }
 }
 
-/// What a condition says.
-struct Told {
+/// The text of a condition.
+struct ConditionText {
     value: &'static str,
     reason: &'static str,
     message: String,
 }
 
-fn told_of_template(template: &TemplateState) -> Told {
-    let told = |value, reason, message| Told { value, reason, message };
+fn template_condition(template: &TemplateState) -> ConditionText {
+    let told = |value, reason, message| ConditionText { value, reason, message };
     match template {
         TemplateState::None => told(TRUE, reason::NO_TEMPLATE, String::new()),
-        TemplateState::Unknown | TemplateState::ButPullSecret(_) => {
+        TemplateState::Unknown | TemplateState::PullSecretUnknown(_) => {
             told(UNKNOWN, reason::PENDING, "what is in the cluster was not listed yet".to_owned())
         }
         TemplateState::Applied(state) => {
@@ -329,14 +329,14 @@ fn told_of_template(template: &TemplateState) -> Told {
             reason::WAITING_FOR_WAVE,
             format!("the newest state of template {name} comes with a later wave"),
         ),
-        TemplateState::Missing(name) => told(
+        TemplateState::NotFound(name) => told(
             FALSE,
             reason::TEMPLATE_NOT_FOUND,
             format!("template {name} does not exist; what is in place stays"),
         ),
-        TemplateState::Undone { undone, .. } => {
-            let why = if undone.others { reason::REFUSED } else { reason::QUOTA_EXCEEDED };
-            told(FALSE, why, undone.message.clone())
+        TemplateState::Failed { failure, .. } => {
+            let why = if failure.has_other_causes { reason::REFUSED } else { reason::QUOTA_EXCEEDED };
+            told(FALSE, why, failure.message.clone())
         }
         TemplateState::Invalid { message, .. } => told(FALSE, reason::INVALID_VALUE, message.clone()),
     }

@@ -1,111 +1,111 @@
-//! What the template of a namespace puts into it beside the quota: limits first, then whatever else; what it names no more
-//! goes. What others put beside it stays.
+//! Reconciles what the template of a namespace puts into it beside the quota: LimitRange first, then the rest. Objects
+//! that the template does not name any more are deleted. Objects of others stay.
 
-/// What is to be there; pure.
+/// What a template puts into a namespace; pure.
 pub mod wanted;
-/// What its pods pull by.
+/// Reconciles the pull secret.
 pub mod pull_secret;
-/// What is known of that.
-pub mod pull_memory;
-/// What is known of it.
+/// What is remembered of pull secrets.
+pub mod pull_secret_memory;
+/// The state of a template in a namespace.
 pub mod state;
-/// What it was when it was right.
-pub mod kept;
 
 use super::kind::NamespaceView;
 use super::report;
-use super::site::Site;
+use super::target::Target;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::member::Member;
-use crate::member::dressing::Dressing;
-use crate::member::template_objects::{SeenTemplateObjects, TemplateObject, TemplateObjectKind};
+use crate::member::template_metadata::TemplateMetadata;
+use crate::member::template_objects::{NamespaceTemplateObjects, TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::CurrentTemplate;
-use crate::namespace_template::resolve::{self, Resolved};
+use crate::namespace_template::resolve::{self, ResolvedTemplate};
 use crate::namespace_template::rollout::{self, is_in_use};
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
-use pull_secret::PullAim;
-use state::{TemplateState, Undone, Withdrawal};
+use pull_secret::PullSecretGoal;
+use state::{TemplateFailure, TemplateState, Withdrawal};
 use std::sync::Arc;
 use wanted::{WantedObject, WantedTemplate};
 
-/// The template of a namespace, and what of it is to be there now.
+/// The template of a namespace, and what of it to apply now.
 #[derive(Clone, Debug)]
-pub enum TemplateStage {
-    /// It has none: what one has put there goes.
-    Nothing(WantedTemplate),
-    /// Its newest state.
+pub enum TemplateSelection {
+    /// The namespace has no template: objects of a former one are deleted.
+    NoTemplate(WantedTemplate),
+    /// Apply the newest state.
     Newest(CurrentTemplate, WantedTemplate),
-    /// What is there stays until it is this namespace's turn.
+    /// Leave everything as it is until a wave has this namespace.
     Waiting(String),
-    /// It is named and does not exist: what is there stays.
-    Missing(String),
+    /// The named template does not exist: leave everything as it is.
+    NotFound(String),
 }
 
-impl TemplateStage {
-    pub fn of(cx: &Context, object: &NamespaceView, site: &Site) -> Self {
-        let current = match resolve::of_project(cx, &site.project) {
-            Resolved::Nothing => return Self::Nothing(WantedTemplate::default()),
-            Resolved::Missing(name) => return Self::Missing(name),
-            Resolved::Template(current) => current,
+impl TemplateSelection {
+    pub fn of(cx: &Context, object: &NamespaceView, target: &Target) -> Self {
+        let current = match resolve::of_project(cx, &target.project) {
+            ResolvedTemplate::None => return Self::NoTemplate(WantedTemplate::default()),
+            ResolvedTemplate::NotFound(name) => return Self::NotFound(name),
+            ResolvedTemplate::Template(current) => current,
         };
         let has_it = object.status.template.as_ref() == Some(&current.state);
-        // What somebody has deleted is made anew, with all that is new.
-        let is_gone = site.member.observed.at(&object.spec.namespace).0.is_none();
-        if has_it || is_gone || !is_in_use(object) || rollout::admits(&current, object) {
-            let wanted = wanted::wanted(&current.state.name, &current.view.spec, &site.project);
+        // A namespace that somebody has deleted is created again with the newest state.
+        let is_gone = target.member.observed.at(&object.spec.namespace).0.is_none();
+        if has_it || is_gone || !is_in_use(object) || rollout::is_in_wave(&current, object) {
+            let wanted = wanted::wanted(&current.state.name, &current.view.spec, &target.project);
             return Self::Newest(current, wanted);
         }
         Self::Waiting(current.state.name)
     }
 
-    /// Labels and annotations that are to be there; `None` leaves them as they are.
-    pub fn dressing(&self) -> Option<&Dressing> {
+    /// The labels and annotations to apply; `None` leaves them as they are.
+    pub fn dressing(&self) -> Option<&TemplateMetadata> {
         match self {
-            Self::Nothing(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
-            Self::Waiting(_) | Self::Missing(_) => None,
+            Self::NoTemplate(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
+            Self::Waiting(_) | Self::NotFound(_) => None,
         }
     }
 
-    /// Whether what it is to be was there before: whatever is not so is drift.
-    pub fn was_kept(&self, cx: &Context, object: &NamespaceView) -> bool {
+    /// Whether exactly this was applied before. If so, any difference is drift.
+    pub fn was_applied(&self, cx: &Context, object: &NamespaceView) -> bool {
         match self {
-            Self::Nothing(wanted) | Self::Newest(_, wanted) => was_kept(cx, object, wanted),
-            Self::Waiting(_) | Self::Missing(_) => false,
+            Self::NoTemplate(wanted) | Self::Newest(_, wanted) => was_applied(cx, object, wanted),
+            Self::Waiting(_) | Self::NotFound(_) => false,
         }
     }
 
-    /// What is to become of the pull secret. Whoever waits for something else goes on pulling.
-    pub fn pull_secret(&self) -> PullAim<'_> {
+    /// What to do with the pull secret. A namespace that waits for its wave keeps a valid one.
+    pub fn pull_secret(&self) -> PullSecretGoal<'_> {
         match self {
-            Self::Nothing(_) => PullAim::Gone,
-            Self::Newest(_, wanted) => wanted.pull_secret.as_ref().map_or(PullAim::Gone, PullAim::Newest),
-            Self::Waiting(_) | Self::Missing(_) => PullAim::AsItIs,
+            Self::NoTemplate(_) => PullSecretGoal::Absent,
+            Self::Newest(_, wanted) => {
+                wanted.pull_secret.as_ref().map_or(PullSecretGoal::Absent, PullSecretGoal::Newest)
+            }
+            Self::Waiting(_) | Self::NotFound(_) => PullSecretGoal::Unchanged,
         }
     }
 
     fn state(&self) -> Option<&AppliedTemplate> {
         match self {
             Self::Newest(current, _) => Some(&current.state),
-            Self::Nothing(_) | Self::Waiting(_) | Self::Missing(_) => None,
+            Self::NoTemplate(_) | Self::Waiting(_) | Self::NotFound(_) => None,
         }
     }
 }
 
-/// Whether exactly this was in place before.
-fn was_kept(cx: &Context, object: &NamespaceView, wanted: &WantedTemplate) -> bool {
-    cx.objects.namespaces.memory.kept.was(&object.uid, &wanted.kept())
+/// Whether exactly this was applied before.
+fn was_applied(cx: &Context, object: &NamespaceView, wanted: &WantedTemplate) -> bool {
+    cx.objects.namespaces.memory.templates.matches(&object.uid, &wanted.fingerprint())
 }
 
-/// What to do with an object.
+/// What to do with an object of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateStep {
-    /// In the place of what was seen there, if anything was.
+    /// Apply the object, based on what was seen there, if anything was.
     Apply(WantedObject, Option<Arc<TemplateObject>>),
-    /// It gives another role, which cannot be changed.
+    /// Delete the binding and apply it again: its role differs and cannot be changed.
     Replace(Arc<TemplateObject>, WantedObject),
-    /// The template does not name it any more.
+    /// Delete the object: the template does not name it any more.
     Delete(Arc<TemplateObject>),
 }
 
@@ -117,8 +117,8 @@ impl TemplateStep {
         }
     }
 
-    /// `LimitRange business-template`
-    fn told(&self) -> String {
+    /// Kind and name, such as `LimitRange business-template`.
+    fn describe(&self) -> String {
         let name = match self {
             Self::Apply(wanted, _) | Self::Replace(_, wanted) => &wanted.name,
             Self::Delete(there) => &there.name,
@@ -127,7 +127,7 @@ impl TemplateStep {
     }
 }
 
-/// What to do, in the order in which it is done. Only what carries our mark is taken away.
+/// The steps in their order. Only objects that carry our mark are deleted.
 pub fn steps(
     object: &NamespaceView,
     wanted: &[WantedObject],
@@ -149,87 +149,95 @@ pub fn steps(
     writes.chain(deletes.map(|there| TemplateStep::Delete(Arc::clone(there)))).collect()
 }
 
-/// Makes a namespace that is the object's what its template says. Its labels and annotations were seen to before.
-pub async fn keep(
+/// Reconciles the objects of the template in a namespace that is the object's. Labels and annotations were written
+/// before.
+pub async fn reconcile(
     cx: &Context,
     object: &NamespaceView,
-    site: &Site,
-    stage: &TemplateStage,
-    labels: Labels,
+    target: &Target,
+    selection: &TemplateSelection,
+    labels: LabelsResult,
 ) -> Result<TemplateState, Error> {
-    let wanted = match stage {
-        TemplateStage::Waiting(name) => return Ok(TemplateState::Waiting(name.clone())),
-        TemplateStage::Missing(name) => return Ok(TemplateState::Missing(name.clone())),
-        TemplateStage::Nothing(wanted) | TemplateStage::Newest(_, wanted) => wanted,
+    let wanted = match selection {
+        TemplateSelection::Waiting(name) => return Ok(TemplateState::Waiting(name.clone())),
+        TemplateSelection::NotFound(name) => return Ok(TemplateState::NotFound(name.clone())),
+        TemplateSelection::NoTemplate(wanted) | TemplateSelection::Newest(_, wanted) => wanted,
     };
-    let seen = match site.member.observed.templates.at(&object.spec.namespace) {
-        SeenTemplateObjects::Listed(seen) => seen,
-        _ if stage.state().is_none() && object.status.template.is_none() => return Ok(TemplateState::None),
-        SeenTemplateObjects::Unlisted(None) => return Ok(TemplateState::Unknown),
-        SeenTemplateObjects::Unlisted(Some(error)) => {
-            let message = format!("cluster {} does not list {error}", site.member.name);
-            let undone = Undone { message, retry: false, limits: wanted.has_limits(), others: true };
-            return Ok(state(stage, Some(undone)));
+    let seen = match target.member.observed.templates.at(&object.spec.namespace) {
+        NamespaceTemplateObjects::Listed(seen) => seen,
+        _ if selection.state().is_none() && object.status.template.is_none() => {
+            return Ok(TemplateState::None);
+        }
+        NamespaceTemplateObjects::NotListed(None) => return Ok(TemplateState::Unknown),
+        NamespaceTemplateObjects::NotListed(Some(error)) => {
+            let message = format!("cluster {} does not list {error}", target.member.name);
+            let failure = TemplateFailure {
+                message,
+                retry: false,
+                limits: wanted.has_limits(),
+                has_other_causes: true,
+            };
+            return Ok(state(selection, Some(failure)));
         }
     };
     let steps = steps(object, &wanted.objects, &seen);
-    let was_right = was_kept(cx, object, wanted);
+    let was_right = was_applied(cx, object, wanted);
     if was_right && (labels.written || !steps.is_empty()) {
-        let told: Vec<String> = steps.iter().map(TemplateStep::told).collect();
-        report::template_restored(cx, object, &told);
+        let changed: Vec<String> = steps.iter().map(TemplateStep::describe).collect();
+        report::template_restored(cx, object, &changed);
     }
-    let mut undone = carry_out(object, site, &stage_name(stage), &steps).await?;
+    let mut failure = apply_steps(object, target, &selected_name(selection), &steps).await?;
     if let Some(refused) = labels.refused {
-        undone.get_or_insert_default().add(&refused);
+        failure.get_or_insert_default().add(&refused);
     }
-    let kept = &cx.objects.namespaces.memory.kept;
-    if undone.is_none() && stage.state().is_some() {
-        kept.remember(&object.uid, wanted.kept());
+    let last_applied = &cx.objects.namespaces.memory.templates;
+    if failure.is_none() && selection.state().is_some() {
+        last_applied.remember(&object.uid, wanted.fingerprint());
     } else {
-        kept.forget(&object.uid);
+        last_applied.forget(&object.uid);
     }
-    if let (None, Some(invalid)) = (&undone, wanted.invalid.first()) {
-        return Ok(TemplateState::Invalid { state: stage.state().cloned(), message: invalid.clone() });
+    if let (None, Some(invalid)) = (&failure, wanted.invalid.first()) {
+        return Ok(TemplateState::Invalid { state: selection.state().cloned(), message: invalid.clone() });
     }
-    Ok(state(stage, undone))
+    Ok(state(selection, failure))
 }
 
-/// What became of the labels and annotations of the namespace itself.
+/// The outcome of writing labels and annotations of the namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Labels {
-    /// They were not what they are to be, and were written.
+pub struct LabelsResult {
+    /// They differed, and were written.
     pub written: bool,
-    /// The cluster does not take them, and why.
-    pub refused: Option<Undone>,
+    /// The cluster refused them, and why.
+    pub refused: Option<TemplateFailure>,
 }
 
-fn stage_name(stage: &TemplateStage) -> String {
-    stage.state().map(|state| state.name.clone()).unwrap_or_default()
+fn selected_name(selection: &TemplateSelection) -> String {
+    selection.state().map(|state| state.name.clone()).unwrap_or_default()
 }
 
-fn state(stage: &TemplateStage, undone: Option<Undone>) -> TemplateState {
-    match (stage.state().cloned(), undone) {
-        (state, Some(undone)) => TemplateState::Undone { state, undone },
+fn state(selection: &TemplateSelection, failure: Option<TemplateFailure>) -> TemplateState {
+    match (selection.state().cloned(), failure) {
+        (state, Some(failure)) => TemplateState::Failed { state, failure },
         (Some(state), None) => TemplateState::Applied(state),
         (None, None) => TemplateState::None,
     }
 }
 
-/// One kind after the other, all of a kind at once. What is refused keeps nothing else from being done.
-async fn carry_out(
+/// Applies one kind after the other, and the objects of a kind in parallel. A refusal does not prevent the rest.
+async fn apply_steps(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     template: &str,
     steps: &[TemplateStep],
-) -> Result<Option<Undone>, Error> {
-    let mut undone: Option<Undone> = None;
+) -> Result<Option<TemplateFailure>, Error> {
+    let mut failure: Option<TemplateFailure> = None;
     for kind in TemplateObjectKind::ALL {
         let of_kind = steps.iter().filter(|step| step.kind() == kind);
         let outcomes = join_all(of_kind.map(|step| async move {
-            match write(object, site, template, step).await {
+            match apply_step(object, target, template, step).await {
                 Err(Error::Member(CallFailure::Refused { code, message })) => {
-                    let what = format!("cluster {}: {}", site.member.name, step.told());
-                    Ok(Some(Undone::refused(&what, code, &message)))
+                    let what = format!("cluster {}: {}", target.member.name, step.describe());
+                    Ok(Some(TemplateFailure::refused(&what, code, &message)))
                 }
                 outcome => outcome.map(|()| None),
             }
@@ -238,37 +246,37 @@ async fn carry_out(
         for refused in outcomes {
             let Some(refused) = refused? else { continue };
             let limits = kind == TemplateObjectKind::LimitRange;
-            undone.get_or_insert_default().add(&Undone { limits, ..refused });
+            failure.get_or_insert_default().add(&TemplateFailure { limits, ..refused });
         }
     }
-    Ok(undone)
+    Ok(failure)
 }
 
-async fn write(
+async fn apply_step(
     object: &NamespaceView,
-    site: &Site,
+    target: &Target,
     template: &str,
     step: &TemplateStep,
 ) -> Result<(), Error> {
-    let (api, namespace) = (&site.member.api, &object.spec.namespace);
-    let observed = &site.member.observed.templates;
+    let (api, namespace) = (&target.member.api, &object.spec.namespace);
+    let observed = &target.member.observed.templates;
     let (wanted, there) = match step {
         TemplateStep::Delete(there) => {
-            delete(&site.member, namespace, there).await?;
+            delete(&target.member, namespace, there).await?;
             return Ok(());
         }
         TemplateStep::Replace(there, wanted) => {
-            delete(&site.member, namespace, there).await?;
+            delete(&target.member, namespace, there).await?;
             (wanted, None)
         }
         TemplateStep::Apply(wanted, there) => (wanted, there.as_ref()),
     };
     let mut body = wanted.body(object, template);
     if let Some(there) = there {
-        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
+        crate::member::api::set_preconditions(&mut body, &there.uid, &there.resource_version);
     }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
-        observed.seen(namespace, written, false);
+        observed.upsert(namespace, written, false);
     }
     Ok(())
 }
@@ -276,40 +284,40 @@ async fn write(
 async fn delete(member: &Member, namespace: &str, there: &TemplateObject) -> Result<(), Error> {
     let deleted = match there.kind {
         TemplateObjectKind::RoleBinding => {
-            member.api.withdraw_binding(namespace, &there.name, &there.uid).await
+            member.api.empty_and_delete_binding(namespace, &there.name, &there.uid).await
         }
         TemplateObjectKind::LimitRange | TemplateObjectKind::NetworkPolicy => {
             member.api.delete_template_object(namespace, there).await
         }
     };
     match deleted {
-        // Another one is in its place by now: the watch tells.
+        // Another object has taken its place: the watch will tell.
         Ok(()) | Err(Error::Member(CallFailure::Conflict(_))) => {}
         Err(error) => return Err(error),
     }
-    member.observed.templates.gone(namespace, there);
+    member.observed.templates.remove(namespace, there);
     Ok(())
 }
 
-/// Takes everything of a template away from a namespace that stays: nobody looks after it later.
-pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
+/// Removes everything of a template from a namespace that stays in the cluster, because nobody reconciles it later.
+pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
     let mut there = Vec::new();
     for kind in TemplateObjectKind::ALL {
-        match site.member.observed.templates.of(kind).within(&object.spec.namespace) {
+        match target.member.observed.templates.of(kind).in_namespace(&object.spec.namespace) {
             Ok(seen) => there.extend(seen),
             Err(unlisted) if unlisted.is_forbidden() => {}
-            Err(_not_yet) => return Ok(Withdrawal::Unseen),
+            Err(_not_yet) => return Ok(Withdrawal::NotListed),
         }
     }
     for step in steps(object, &[], &there) {
-        write(object, site, "", &step).await?;
+        apply_step(object, target, "", &step).await?;
     }
-    pull_secret::withdraw(cx, object, site).await
+    pull_secret::withdraw(cx, object, target).await
 }
 
-/// Takes all that have a role by templates out of a namespace that belongs to no object any more, as far as it is seen.
+/// Removes the bindings of templates, as far as they are seen, from a namespace that belongs to no object any more.
 pub async fn withdraw_bindings(member: &Member, namespace: &str) -> Result<(), Error> {
-    let seen = member.observed.templates.of(TemplateObjectKind::RoleBinding).within(namespace);
+    let seen = member.observed.templates.of(TemplateObjectKind::RoleBinding).in_namespace(namespace);
     let mut withdrawn = Ok(());
     for there in seen.unwrap_or_default() {
         withdrawn = withdrawn.and(delete(member, namespace, &there).await);

@@ -1,38 +1,38 @@
-//! What has to be done in the member cluster. Pure: what there is and what is asked for, to a verdict.
+//! Decides what has to be done in the member cluster, from the observed state and the desired one. Pure.
 
 use super::confirm;
 use super::kind::NamespaceView;
-use super::site::FoundSite;
+use super::target::ObservedState;
 use super::verdict::{
-    Marking, NamespaceFinding, NamespaceRefusal, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
-    QuotaStep, Rewriting, Situation, record_of,
+    MarkCause, NamespaceRefusal, NamespaceState, NamespaceStep, NamespaceVerdict, PlaceOwner, Plan,
+    QuotaStep, QuotaUpdateCause, StatusInput, record_of,
 };
-use crate::member::dressing::Dressing;
 use crate::member::marks::Marks;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::seal::{Opened, Origin, Sealed};
+use crate::seal::{Origin, Sealed, VerifiedSeal};
 use business_types::{ClusterNamespaceRecord, Provenance, names};
 use std::sync::Arc;
 
-/// A namespace of a cluster that is older than our object by more than this was not made for it, whatever the clocks of
-/// both say, in seconds.
-const CLOCKS_APART_MAX: i64 = 300;
+/// If a cluster's namespace is older than our object by more than this, in seconds, it was not made for the object. It
+/// allows for clocks that differ.
+const CLOCK_SKEW_MAX: i64 = 300;
 
-/// What is asked for.
+/// The desired state.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedNamespace<'a> {
     pub object: &'a NamespaceView,
     pub project_uid: &'a str,
-    /// The API and the cluster were asked: the object is the newest, and so is what was found.
+    /// The API and the cluster were asked: both the object and the observed state are the newest.
     pub is_newest: bool,
-    /// Names that are never ours.
+    /// Names of namespaces that are never ours.
     pub forbidden: &'a [String],
     /// Labels and annotations of the template; `None` leaves them as they are.
-    pub dressing: Option<&'a Dressing>,
+    pub dressing: Option<&'a TemplateMetadata>,
 }
 
-/// What has to be done.
-pub fn validate(wanted: WantedNamespace<'_>, found: &FoundSite) -> NamespaceVerdict {
+/// Decides what has to be done.
+pub fn validate(wanted: WantedNamespace<'_>, found: &ObservedState) -> NamespaceVerdict {
     let object = wanted.object;
     let name = &object.spec.namespace;
     if names::is_forbidden(name, wanted.forbidden) {
@@ -44,62 +44,64 @@ pub fn validate(wanted: WantedNamespace<'_>, found: &FoundSite) -> NamespaceVerd
         let namespace = NamespaceStep::Create;
         return NamespaceVerdict::Proceed(Plan { namespace, quota: QuotaStep::Create, origin: Origin::Made });
     };
-    let standing = standing(object, there, found);
+    let owner = place_owner(object, there, found);
     if there.deleting {
-        return NamespaceVerdict::Wait(being_deleted(object, there, standing));
+        return NamespaceVerdict::Wait(terminating_input(object, there, owner));
     }
-    match standing {
+    match owner {
         PlaceOwner::Ours(origin) if object.status.is_imported() => take_over(object, there, found, origin),
-        // Of an object that lives on nothing is released: its end was lost with the database's history.
-        PlaceOwner::Ours(Origin::Released) => keep(wanted, found, there, Origin::Adopted),
-        PlaceOwner::Ours(origin) => keep(wanted, found, there, origin),
+        // A living object has released nothing: the end of its release was lost with the database's history.
+        PlaceOwner::Ours(Origin::Released) => plan_update(wanted, found, there, Origin::Adopted),
+        PlaceOwner::Ours(origin) => plan_update(wanted, found, there, origin),
         PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear if has_consent(object, there) => {
             NamespaceVerdict::Adopt { uid: there.uid.clone() }
         }
         PlaceOwner::Replaced if may_be_deleted(object, &there.uid) => {
             NamespaceVerdict::DeleteReplaced { there: Arc::clone(there) }
         }
-        PlaceOwner::Replaced => keep(wanted, found, there, Origin::Replaced),
+        PlaceOwner::Replaced => plan_update(wanted, found, there, Origin::Replaced),
         PlaceOwner::Foreign => NamespaceVerdict::Refuse(NamespaceRefusal {
             record: Some(ClusterNamespaceRecord { uid: there.uid.clone(), provenance: Provenance::Foreign }),
-            ..in_the_way(object)
+            ..conflict_refusal(object)
         }),
-        PlaceOwner::Unclear => NamespaceVerdict::Refuse(in_the_way(object)),
+        PlaceOwner::Unclear => NamespaceVerdict::Refuse(conflict_refusal(object)),
     }
 }
 
-/// Whose a namespace at an object's place is.
-pub fn standing(object: &NamespaceView, there: &ClusterNamespace, found: &FoundSite) -> PlaceOwner {
+/// Whose the namespace at the object's place is.
+pub fn place_owner(object: &NamespaceView, there: &ClusterNamespace, found: &ObservedState) -> PlaceOwner {
     let record = object.status.cluster_namespace.as_ref();
     match record.map(|record| (record.provenance, record.uid == there.uid)) {
         Some((Provenance::Imported, _))
-            if bears_labels(object, &there.marks) && is_unproved(object, found) =>
+            if has_labels_of(object, &there.marks) && is_not_sealed_for_another(object, found) =>
         {
-            // Its labels make it the object's, unless we have sealed it before, and the record is older than that.
-            return sealed_for(object, found).unwrap_or(PlaceOwner::Ours(Origin::Made));
+            // Its labels make it the object's. If it carries our seal, it was taken over before, the record was
+            // restored, and the seal decides.
+            return owner_by_seal(object, found).unwrap_or(PlaceOwner::Ours(Origin::Made));
         }
         Some((Provenance::Made, true)) => return PlaceOwner::Ours(Origin::Made),
         Some((Provenance::Adopted, true)) => return PlaceOwner::Ours(Origin::Adopted),
         Some((Provenance::Released, true)) => return PlaceOwner::Ours(Origin::Released),
         Some((Provenance::Foreign, true)) => return PlaceOwner::Foreign,
         Some((Provenance::Made | Provenance::Adopted | Provenance::Released, false)) => {
-            return bound_to_it(object, found).unwrap_or(PlaceOwner::Replaced);
+            return owner_by_bound_seal(object, found).unwrap_or(PlaceOwner::Replaced);
         }
-        // It may have been the object's, and its labels have gone: only what was never made for it is somebody else's.
+        // It may have been the object's and have lost its labels. Only a namespace that was never made for the object
+        // is somebody else's.
         Some((Provenance::Imported, _)) => return PlaceOwner::Unclear,
-        // Another foreign one than before says nothing about this one.
+        // The record names another foreign namespace, and says nothing of this one.
         Some((Provenance::Foreign, false)) | None => {}
     }
     // Nothing is on record: an answer may have been lost. Only a seal can show that this was made for the object.
-    match sealed_for(object, found) {
+    match owner_by_seal(object, found) {
         Some(owner) => owner,
-        None if found.untried || is_older(there, object) => PlaceOwner::Foreign,
+        None if found.never_created || is_older(there, object) => PlaceOwner::Foreign,
         None => PlaceOwner::Unclear,
     }
 }
 
-/// Whose it is by a seal for the object, if there is one.
-fn sealed_for(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
+/// The owner according to a seal for the object, if there is one.
+fn owner_by_seal(object: &NamespaceView, found: &ObservedState) -> Option<PlaceOwner> {
     let ours = found.namespace_seal.as_ref().filter(|opened| opened.sealed.object == object.uid)?;
     Some(match ours.sealed.origin {
         Origin::Replaced => PlaceOwner::Replaced,
@@ -107,10 +109,10 @@ fn sealed_for(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
     })
 }
 
-/// Whose it is by seals for the object that are bound to this very namespace, though another one is on record: the record was lost, or
-/// was never written. A seal without its uid proves only that it was made after the one on record, where it names that: any other may
-/// be a copy.
-fn bound_to_it(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> {
+/// The owner according to seals for the object that are bound to this very namespace, although another one is on
+/// record: the record was lost, or was never written. A seal without the namespace's uid may be a copy. It counts only
+/// if it names the uid on record as the one before.
+fn owner_by_bound_seal(object: &NamespaceView, found: &ObservedState) -> Option<PlaceOwner> {
     let recorded = object.status.cluster_namespace.as_ref().map(|record| &record.uid);
     let is_bound = |sealed: &Sealed| {
         sealed.namespace_uid.is_some() || sealed.after.is_some() && sealed.after.as_ref() == recorded
@@ -126,18 +128,18 @@ fn bound_to_it(object: &NamespaceView, found: &FoundSite) -> Option<PlaceOwner> 
     origins().next().map(PlaceOwner::Ours)
 }
 
-/// Of an imported object: that this is its namespace goes on record before anything is written to it, and only when what
-/// the cluster lets in beyond the charge is held.
+/// Takes over the namespace of an imported object: it goes on record before anything is written to it. This happens
+/// only when the excess over the charge is held.
 fn take_over(
     object: &NamespaceView,
     there: &ClusterNamespace,
-    found: &FoundSite,
+    found: &ObservedState,
     origin: Origin,
 ) -> NamespaceVerdict {
     let beyond = found.quota.as_ref().map(|quota| confirm::excess(object, quota, None)).unwrap_or_default();
-    if beyond.is_empty() || found.excess_is_told {
+    if beyond.is_empty() || found.is_excess_reported {
         let provenance = match origin {
-            // Of an object that lives on nothing is released.
+            // A living object has released nothing.
             Origin::Adopted | Origin::Released => Provenance::Adopted,
             Origin::Made | Origin::Replaced => Provenance::Made,
         };
@@ -152,24 +154,24 @@ fn take_over(
     }
 }
 
-/// Whether it bears the object's labels. Anybody can write them: they count where the object was imported, once.
-pub fn bears_labels(object: &NamespaceView, marks: &Marks) -> bool {
+/// Whether the labels are those of the object. Anybody can write them: they count only once, for an imported object.
+pub fn has_labels_of(object: &NamespaceView, marks: &Marks) -> bool {
     marks.project.as_deref() == Some(&*object.key.project)
         && marks.namespace.as_deref() == Some(&*object.key.name)
 }
 
 /// Whether no seal says that it is another object's.
-fn is_unproved(object: &NamespaceView, found: &FoundSite) -> bool {
+fn is_not_sealed_for_another(object: &NamespaceView, found: &ObservedState) -> bool {
     found.namespace_seal.as_ref().is_none_or(|opened| opened.sealed.object == object.uid)
 }
 
-/// Whether it was there before the object.
+/// Whether it existed before the object.
 fn is_older(there: &ClusterNamespace, object: &NamespaceView) -> bool {
-    there.created != 0 && there.created.saturating_add(CLOCKS_APART_MAX) < object.created
+    there.created != 0 && there.created.saturating_add(CLOCK_SKEW_MAX) < object.created
 }
 
-/// It does not say whose it is: that may be another tenant.
-fn in_the_way(object: &NamespaceView) -> NamespaceRefusal {
+/// The refusal for a namespace that is not the object's. It does not say whose it is: that may be another tenant.
+fn conflict_refusal(object: &NamespaceView) -> NamespaceRefusal {
     let (project, name) = (&object.key.project, &object.key.name);
     NamespaceRefusal::conflict(format!(
         "namespace {} exists in cluster {} and was not made for this object; to have it taken over, annotate it there \
@@ -191,7 +193,7 @@ pub fn may_be_deleted(object: &NamespaceView, uid: &str) -> bool {
     object.annotations.get(names::DELETE_REPLACED_ANNOTATION).is_some_and(|consent| consent == uid)
 }
 
-fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: PlaceOwner) -> NamespaceFinding {
+fn terminating_input(object: &NamespaceView, there: &ClusterNamespace, owner: PlaceOwner) -> StatusInput {
     let mut message = format!(
         "namespace {} of cluster {} is being deleted",
         object.spec.namespace, object.spec.cluster_name
@@ -200,17 +202,17 @@ fn being_deleted(object: &NamespaceView, there: &ClusterNamespace, standing: Pla
         message.push_str(": ");
         message.push_str(&there.remaining.join("; "));
     }
-    let record = match standing {
+    let record = match owner {
         PlaceOwner::Ours(origin) => record_of(&there.uid, origin),
         PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear => None,
     };
-    NamespaceFinding { record, ..Situation::NotActive { message }.into() }
+    StatusInput { record, ..NamespaceState::NotActive { message }.into() }
 }
 
-/// The namespace stays, and is made right.
-pub fn keep(
+/// Plans the update of a namespace that stays.
+pub fn plan_update(
     wanted: WantedNamespace<'_>,
-    found: &FoundSite,
+    found: &ObservedState,
     there: &Arc<ClusterNamespace>,
     origin: Origin,
 ) -> NamespaceVerdict {
@@ -221,29 +223,30 @@ pub fn keep(
         && there.marks.adopted == origin.is_adopted();
     let could_be_newer = opened.is_some_and(|o| !o.is_current || o.sealed.namespace_uid.is_none());
     let step = if !is_right {
-        // The first sight of a successor is no drift.
+        // The first sight of a replacement is no drift.
         let known = opened.is_some_and(|opened| opened.sealed.origin == origin);
         let first = origin == Origin::Replaced && !known;
-        // The mark stays, and keeps us from deleting what is ours after all: both sides are asked before.
+        // The mark of a replacement stays, and would keep us from deleting our own namespace. So the API and the
+        // cluster are asked first.
         if first && !wanted.is_newest {
             return NamespaceVerdict::Recheck;
         }
         let moved = wanted.object.is_being_transferred();
-        let cause = if moved { Marking::Transfer } else { Marking::Drift };
-        mark(if first { Marking::Replacement } else { cause })
+        let cause = if moved { MarkCause::Transfer } else { MarkCause::Drift };
+        mark(if first { MarkCause::Replacement } else { cause })
     } else if origin != Origin::Replaced
-        && wanted.dressing.is_some_and(|dressing| *dressing != there.dressing)
+        && wanted.dressing.is_some_and(|dressing| *dressing != there.template_metadata)
     {
-        mark(Marking::Template)
+        mark(MarkCause::Template)
     } else if could_be_newer && found.quiet {
-        mark(Marking::Reseal)
+        mark(MarkCause::Reseal)
     } else {
         NamespaceStep::Keep { uid: there.uid.clone() }
     };
-    quota(wanted, found, step, origin)
+    plan_quota(wanted, found, step, origin)
 }
 
-/// Whether what is sealed says whose it is; amounts and generation are the quota's to say.
+/// Whether the seal says whose it is. Amounts and generation are in the quota's seal.
 fn is_identity(wanted: WantedNamespace<'_>, sealed: &Sealed, origin: Origin) -> bool {
     let WantedNamespace { object, project_uid, .. } = wanted;
     sealed.object == object.uid
@@ -254,13 +257,13 @@ fn is_identity(wanted: WantedNamespace<'_>, sealed: &Sealed, origin: Origin) -> 
 }
 
 pub fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
-    bears_labels(object, marks) && marks.uid.as_deref() == Some(&object.uid)
+    has_labels_of(object, marks) && marks.uid.as_deref() == Some(&object.uid)
 }
 
-/// What has to be done, once it is known what to do with the namespace.
-pub fn quota(
+/// Plans the quota, after the step of the namespace was decided.
+pub fn plan_quota(
     wanted: WantedNamespace<'_>,
-    found: &FoundSite,
+    found: &ObservedState,
     namespace: NamespaceStep,
     origin: Origin,
 ) -> NamespaceVerdict {
@@ -280,10 +283,11 @@ pub fn quota(
         if !wanted.is_newest {
             return NamespaceVerdict::Recheck;
         }
-        // It is lowered to what the object asks for only when what it has let in is held, so that the proof of it stays.
+        // The quota is lowered to what the object asks for only when the excess is held. Until then, its seal proves
+        // the excess.
         let sealed = opened.map(|opened| &opened.sealed.hard);
-        if !confirm::excess(object, there, sealed).is_empty() && !found.excess_is_told {
-            return NamespaceVerdict::Ahead { message: ahead(object) };
+        if !confirm::excess(object, there, sealed).is_empty() && !found.is_excess_reported {
+            return NamespaceVerdict::Ahead { message: ahead_message(object) };
         }
     }
     let quota = quota_step(wanted, found, there, opened, origin);
@@ -292,9 +296,9 @@ pub fn quota(
 
 fn quota_step(
     wanted: WantedNamespace<'_>,
-    found: &FoundSite,
+    found: &ObservedState,
     there: &Arc<ClusterQuota>,
-    opened: Option<&Opened>,
+    opened: Option<&VerifiedSeal>,
     origin: Origin,
 ) -> QuotaStep {
     let object = wanted.object;
@@ -306,20 +310,20 @@ fn quota_step(
     let update = |cause| QuotaStep::Update { from: Arc::clone(there), cause };
     match opened {
         Some(opened) if is_sealed(&opened.sealed) => {
-            let is_kept = confirm::are_kept(&there.spec_hard, &object.spec.hard);
+            let is_kept = confirm::are_equal_as_stored(&there.spec_hard, &object.spec.hard);
             let same = is_kept && is_marked(object, &there.marks);
             match (same, opened.is_current || !found.quiet) {
                 (true, true) => QuotaStep::Keep { seen: Arc::clone(there) },
-                (true, false) => update(Rewriting::Reseal),
-                (false, _) => update(Rewriting::Drift),
+                (true, false) => update(QuotaUpdateCause::Reseal),
+                (false, _) => update(QuotaUpdateCause::Drift),
             }
         }
-        Some(_) => update(Rewriting::Asked),
-        None => update(Rewriting::Drift),
+        Some(_) => update(QuotaUpdateCause::SpecChanged),
+        None => update(QuotaUpdateCause::Drift),
     }
 }
 
-fn ahead(object: &NamespaceView) -> String {
+fn ahead_message(object: &NamespaceView) -> String {
     format!(
         "the quota of namespace {} in cluster {} was written from a later state of this object than the API has: the \
          excess is held against the project before the quota is lowered",

@@ -1,6 +1,6 @@
-//! What a pass over a namespace comes to: values only.
+//! The decision of a pass over a namespace, and its parts: values only.
 
-use super::access_state::Access;
+use super::access_state::AccessState;
 use super::template::state::TemplateState;
 use crate::member::others::OtherAccess;
 use crate::member::{ClusterNamespace, ClusterQuota};
@@ -13,27 +13,28 @@ use std::sync::Arc;
 /// What has to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceVerdict {
-    /// This, which may be nothing.
+    /// Carry out this plan, which may be empty.
     Proceed(Plan),
-    /// Nothing now: something else must happen first.
-    Wait(NamespaceFinding),
-    /// Nothing, until a person changes something.
+    /// Wait: something else must happen first.
+    Wait(StatusInput),
+    /// Refuse, until somebody changes something.
     Refuse(NamespaceRefusal),
-    /// It was there before us, and consent is given. That it is the object's now goes on record before anything is
-    /// written to it.
+    /// Adopt a namespace that existed before us, with consent. It goes on record before anything is written to it.
     Adopt { uid: String },
-    /// It was there before the object was imported, and bears its labels: it goes on record as the object's, and how it
-    /// came to be there.
+    /// Take over a namespace that existed before its object was imported, and has the object's labels. It goes on
+    /// record, with its provenance.
     TakeOver { uid: String, provenance: Provenance },
-    /// Exactly this namespace, which stands in the place of ours, goes first: an operator has consented.
+    /// Delete exactly this namespace, which replaced ours: an operator has consented.
     DeleteReplaced { there: Arc<ClusterNamespace> },
-    /// The quota was written from a later generation than ours, or nothing shows that what stands there is ours: we may be behind.
+    /// Ask the API for a newer object: the quota was written from a later generation, or nothing shows that the
+    /// namespace is ours.
     Recheck,
-    /// The object is the newest, and the cluster may let in more than it is charged: history was lost.
+    /// Report an excess: the object is the newest, and the cluster may admit more than it is charged. The database has
+    /// lost history.
     Ahead { message: String },
 }
 
-/// Steps in a member cluster.
+/// The steps in a member cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub namespace: NamespaceStep,
@@ -48,19 +49,19 @@ impl Plan {
         matches!(self, Self { namespace: NamespaceStep::Keep { .. }, quota: QuotaStep::Keep { .. }, .. })
     }
 
-    /// Whether it undoes what somebody else has done, and nothing that anybody asks for. What is not as the template says counts when
-    /// it was so before.
-    pub fn only_repairs(&self, template_was_kept: bool) -> bool {
+    /// Whether the plan only undoes what somebody else has done. A difference from the template counts as that if the
+    /// template was applied before.
+    pub fn only_repairs(&self, was_template_applied: bool) -> bool {
         let marks = match self.namespace {
             NamespaceStep::Create => return false,
-            NamespaceStep::Mark { cause: Marking::Drift, .. } => true,
-            NamespaceStep::Mark { cause: Marking::Template, .. } => template_was_kept,
+            NamespaceStep::Mark { cause: MarkCause::Drift, .. } => true,
+            NamespaceStep::Mark { cause: MarkCause::Template, .. } => was_template_applied,
             NamespaceStep::Mark { .. } | NamespaceStep::Keep { .. } => false,
         };
         match self.quota {
-            QuotaStep::Create | QuotaStep::Update { cause: Rewriting::Drift, .. } => true,
-            QuotaStep::Update { cause: Rewriting::Asked, .. } => false,
-            QuotaStep::Update { cause: Rewriting::Reseal, .. } | QuotaStep::Keep { .. } => marks,
+            QuotaStep::Create | QuotaStep::Update { cause: QuotaUpdateCause::Drift, .. } => true,
+            QuotaStep::Update { cause: QuotaUpdateCause::SpecChanged, .. } => false,
+            QuotaStep::Update { cause: QuotaUpdateCause::Reseal, .. } | QuotaStep::Keep { .. } => marks,
         }
     }
 }
@@ -72,24 +73,24 @@ pub enum NamespaceStep {
     Keep { uid: String },
     /// It is missing.
     Create,
-    /// Our marks are put on it.
-    Mark { from: Arc<ClusterNamespace>, cause: Marking },
+    /// Write our marks.
+    Mark { from: Arc<ClusterNamespace>, cause: MarkCause },
 }
 
 /// Why marks are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marking {
-    /// Somebody has changed them, or taken them away.
+pub enum MarkCause {
+    /// Somebody has changed or removed them.
     Drift,
-    /// Somebody has made it in the place of ours.
+    /// Somebody has replaced our namespace by this one.
     Replacement,
-    /// Its object is at its end, and it stays.
+    /// The object ends, and the namespace stays.
     Release,
-    /// The object has come from another project.
+    /// The object was moved from another project.
     Transfer,
-    /// Labels and annotations are not what the template says.
+    /// Labels and annotations differ from the template.
     Template,
-    /// The seal is older than it could be.
+    /// The seal could be newer.
     Reseal,
 }
 
@@ -100,34 +101,34 @@ pub enum QuotaStep {
     Keep { seen: Arc<ClusterQuota> },
     /// It is missing.
     Create,
-    /// It is not what is asked for.
-    Update { from: Arc<ClusterQuota>, cause: Rewriting },
+    /// It differs from what is asked for.
+    Update { from: Arc<ClusterQuota>, cause: QuotaUpdateCause },
 }
 
-/// Why a quota is written anew.
+/// Why a quota is updated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rewriting {
-    /// Something else is asked for.
-    Asked,
-    /// It was right before: somebody else has changed it.
+pub enum QuotaUpdateCause {
+    /// The object asks for something else.
+    SpecChanged,
+    /// Somebody else has changed it.
     Drift,
-    /// The seal is older than it could be.
+    /// The seal could be newer.
     Reseal,
 }
 
-/// Why a namespace cannot be.
+/// Why a namespace cannot be provisioned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceRefusal {
-    /// One word.
+    /// The reason of the condition.
     pub reason: &'static str,
-    /// For a person.
+    /// The message for people.
     pub message: String,
-    /// What is known of the namespace that stands in the way.
+    /// The record of the namespace that is in the way.
     pub record: Option<ClusterNamespaceRecord>,
 }
 
 impl NamespaceRefusal {
-    /// The member cluster has declined a write.
+    /// The member cluster has refused a write.
     pub fn by_cluster(cluster: &str, code: u16, message: &str) -> Self {
         let message = format!("cluster {cluster} refused with {code}: {message}");
         Self { reason: reason::REFUSED, message, record: None }
@@ -138,31 +139,31 @@ impl NamespaceRefusal {
     }
 }
 
-/// Whose a namespace at an object's place is. Marks decide nothing of it.
+/// Whose the namespace at an object's place is. Marks do not decide this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlaceOwner {
-    /// The object's, and how it came to be.
+    /// The object's, and how it came to be there.
     Ours(Origin),
     /// Somebody has made it in the place of ours.
     Replaced,
     /// Somebody else's: nothing was ever made for the object.
     Foreign,
-    /// It cannot be told: nothing is on record, and a write whose answer was lost may have made it.
+    /// Unknown: nothing is on record, and a write whose answer was lost may have made it.
     Unclear,
 }
 
-/// What was found out, and what goes on record of the namespace in the cluster; `None` leaves the record as it is.
+/// What the status is computed from. Without a `record`, the recorded one stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NamespaceFinding {
-    pub situation: Situation,
+pub struct StatusInput {
+    pub state: NamespaceState,
     pub record: Option<ClusterNamespaceRecord>,
-    /// Who may use the namespace.
-    pub access: Access,
+    /// The state of the RoleBindings.
+    pub access: AccessState,
 }
 
-impl From<Situation> for NamespaceFinding {
-    fn from(situation: Situation) -> Self {
-        Self { situation, record: None, access: Access::Unknown }
+impl From<NamespaceState> for StatusInput {
+    fn from(state: NamespaceState) -> Self {
+        Self { state, record: None, access: AccessState::Unknown }
     }
 }
 
@@ -172,57 +173,57 @@ pub fn record_of(uid: &str, origin: Origin) -> Option<ClusterNamespaceRecord> {
         Origin::Made => Provenance::Made,
         Origin::Adopted => Provenance::Adopted,
         Origin::Released => Provenance::Released,
-        // What was made for the object stays on record.
+        // The record of the replaced namespace stays.
         Origin::Replaced => return None,
     };
     Some(ClusterNamespaceRecord { uid: uid.to_owned(), provenance })
 }
 
-/// What a pass has found out.
+/// The state of a namespace in its cluster, as a pass has found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Situation {
-    /// The cluster does not answer or is not known.
+pub enum NamespaceState {
+    /// The cluster does not answer, or is not known.
     Unreachable { reason: &'static str, message: String },
-    /// The namespace in the cluster is being deleted although nobody asked us.
+    /// The cluster's namespace is being deleted, although the object is not.
     NotActive { message: String },
-    /// It cannot be.
+    /// It cannot be provisioned.
     Refused { reason: &'static str, message: String },
     /// The cluster enforces more than the object is charged.
     Ahead { message: String },
     /// Namespace and quota are as asked for.
-    InPlace(InPlace),
-    /// Another namespace stands in the place of ours; it has our quota.
-    Replaced { quota: InPlace, message: String },
-    /// Being deleted, and something is left in the cluster.
+    Provisioned(Provisioned),
+    /// Another namespace is in the place of ours; it has our quota.
+    Replaced { quota: Provisioned, message: String },
+    /// The object is being deleted, and something is left in the cluster.
     Deleting { reason: &'static str, message: String },
-    /// Being deleted, and seen gone from the cluster: nothing is charged any more.
+    /// The object is being deleted, and its namespace is gone from the cluster: nothing is charged any more.
     Gone,
 }
 
-/// How far a cluster's admission counts with what the object asks for.
+/// How far the cluster's admission enforces what the object asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enforcement {
-    /// Not yet, or with something else.
+    /// Not yet, or something else.
     Pending,
-    /// With exactly that. More stays charged until the cluster has counted again what is in use.
-    Counting,
-    /// With exactly that.
+    /// Exactly that. The charge stays higher until the cluster has counted again what is in use.
+    AwaitingRecount,
+    /// Exactly that.
     Enforced,
 }
 
-/// A quota that is in place.
+/// A namespace and quota that are in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InPlace {
+pub struct Provisioned {
     pub quota: Arc<ClusterQuota>,
     pub enforced: Enforcement,
-    /// The lower charge that is confirmed with it.
+    /// The lower charge to confirm.
     pub charge: Option<ResourceList>,
-    /// The marks are ours, and no write under way can bring those of another project.
+    /// The marks are ours, and no write under way can bring back those of another project.
     pub marked: bool,
-    /// Who else may use the namespace, by bindings that are not ours; `None` when that is not known yet.
+    /// Who else has access, by bindings that are not ours; `None` if that is not known yet.
     pub others: Option<OtherAccess>,
-    /// What the template has put there.
+    /// The state of the template.
     pub template: TemplateState,
-    /// Nothing may be pulled by what was issued for its pods.
+    /// Whether the pull credential is revoked.
     pub revokes_pull: bool,
 }

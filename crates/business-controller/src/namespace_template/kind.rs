@@ -1,9 +1,9 @@
-//! What a template is to the controller.
+//! The kind of templates: its index and cache look-ups.
 
 use crate::cache::Cache;
 use crate::digest;
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
+use crate::throttle::StatusThrottle;
 use business_types::{AppliedTemplate, NamespaceTemplateSpec, NamespaceTemplateStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ impl Kind for NamespaceTemplate {
     type Status = NamespaceTemplateStatus;
     type Key = RootKey;
     type Index = TemplateStates;
-    type Memory = Figures;
+    type Memory = StatusThrottle;
 }
 
-/// The state of each template, and the default.
+/// The current state of each template, and the defaults.
 #[derive(Debug, Default)]
 pub struct TemplateStates {
     states: BTreeMap<RootKey, AppliedTemplate>,
     defaults: BTreeSet<DefaultTemplate>,
 }
 
-/// A default. One that is being deleted comes after one that is not.
+/// A default template. One that is being deleted sorts last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct DefaultTemplate {
     deleting: bool,
@@ -43,7 +43,7 @@ impl DefaultTemplate {
     }
 }
 
-/// A template and what it is to put into namespaces now.
+/// A template, and the state that it should put into namespaces now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentTemplate {
     pub view: Arc<TemplateView>,
@@ -69,13 +69,13 @@ impl ViewIndex<NamespaceTemplate> for TemplateStates {
 
 impl Cache<NamespaceTemplate> {
     pub fn current(&self, key: &RootKey) -> Option<CurrentTemplate> {
-        self.look(|views, states| {
+        self.with_index(|views, states| {
             Some(CurrentTemplate { view: views.get(key).cloned()?, state: states.states.get(key)?.clone() })
         })
     }
 
     /// The template of namespaces for which nobody names one.
     pub fn default_key(&self) -> Option<RootKey> {
-        self.look(|_, states| states.defaults.first().map(|first| first.key.clone()))
+        self.with_index(|_, states| states.defaults.first().map(|first| first.key.clone()))
     }
 }

@@ -1,4 +1,4 @@
-//! Which template a namespace has: its project's, else that of the nearest project above, else its tenant's, else the
+//! Resolves the template of a namespace: its project's, else that of the nearest ancestor, else its tenant's, else the
 //! default.
 
 use super::kind::CurrentTemplate;
@@ -7,31 +7,31 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::project::kind::ProjectView;
 use std::sync::Arc;
 
-/// Projects above one, at most; the API lets none be deeper, and a circle ends here.
+/// The maximal number of projects that are followed, so that a cycle ends.
 const DEPTH_MAX: usize = 64;
 
 /// The template of a project's namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Resolved {
-    /// Nobody names one, and none is the default.
-    Nothing,
+pub enum ResolvedTemplate {
+    /// Nobody names one, and there is no default.
+    None,
     Template(CurrentTemplate),
-    /// It is named, and is not there.
-    Missing(String),
+    /// A template of this name does not exist.
+    NotFound(String),
 }
 
-impl Resolved {
-    pub fn is(&self, template: &RootKey) -> bool {
+impl ResolvedTemplate {
+    pub fn is_template(&self, template: &RootKey) -> bool {
         matches!(self, Self::Template(current) if current.view.key == *template)
     }
 }
 
 /// The template of the namespaces of this project.
-pub fn of_project(cx: &Context, project: &ProjectView) -> Resolved {
+pub fn of_project(cx: &Context, project: &ProjectView) -> ResolvedTemplate {
     let templates = &cx.objects.namespace_templates;
     let named = |name: &str| match templates.current(&RootKey::new(None, name)) {
-        Some(current) => Resolved::Template(current),
-        None => Resolved::Missing(name.to_owned()),
+        Some(current) => ResolvedTemplate::Template(current),
+        None => ResolvedTemplate::NotFound(name.to_owned()),
     };
     let mut above: Option<Arc<ProjectView>> = None;
     for _ in 0..DEPTH_MAX {
@@ -50,7 +50,7 @@ pub fn of_project(cx: &Context, project: &ProjectView) -> Resolved {
         return named(&tenant.spec.template);
     }
     match templates.default_key().and_then(|key| templates.current(&key)) {
-        Some(current) => Resolved::Template(current),
-        None => Resolved::Nothing,
+        Some(current) => ResolvedTemplate::Template(current),
+        None => ResolvedTemplate::None,
     }
 }

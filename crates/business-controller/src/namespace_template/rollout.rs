@@ -1,6 +1,6 @@
-//! A changed template goes through its namespaces in waves: the next one begins when the last one is done. What fails or is
-//! not done in the namespaces of one tenant keeps his others waiting; in those of two, everybody. Whose turn it is stands in
-//! the template's status, which every tenant reads: whoever looks after a namespace finds its uid there.
+//! The rollout of a changed template in waves: the next wave begins when the last one is done. A failure or delay in
+//! the namespaces of one tenant holds up only that tenant; failures of two tenants hold up everybody. The wave is in
+//! the template's status, by the uids of namespaces, so that every replica sees it. Every tenant reads it, too.
 
 use super::kind::CurrentTemplate;
 use crate::namespace::kind::NamespaceView;
@@ -9,28 +9,28 @@ use business_types::{NamespacePhase, TemplateWave};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Whether it is a namespace's turn to get the newest state of a template.
-pub fn admits(template: &CurrentTemplate, namespace: &NamespaceView) -> bool {
+/// Whether the current wave has the namespace.
+pub fn is_in_wave(template: &CurrentTemplate, namespace: &NamespaceView) -> bool {
     wave_of(template).is_some_and(|wave| wave.namespaces.contains(&namespace.uid))
 }
 
-/// Whose turn it is to get the newest state.
+/// The current wave, if it is for the newest state.
 fn wave_of(template: &CurrentTemplate) -> Option<&TemplateWave> {
     template.view.status.wave.as_ref().filter(|wave| wave.digest == template.state.digest)
 }
 
-/// Whose turn it is to be: those of the last wave until they are done, then those of the next, if there is to be one. What one
-/// tenant does not take, or does not end, holds up him alone; his keep their turn.
-pub fn next_wave(template: &CurrentTemplate, tally: &Tally) -> Option<TemplateWave> {
+/// The next wave: the namespaces of the last one that are not done, and then the next ones, if any may begin. A tenant
+/// with failures or delays holds up only its own namespaces. Those that are in the wave already stay in it.
+pub fn next_wave(template: &CurrentTemplate, progress: &RolloutProgress) -> Option<TemplateWave> {
     let rollout = template.view.spec.rollout;
     let admitted: HashSet<&str> =
         wave_of(template).into_iter().flat_map(|wave| &wave.namespaces).map(String::as_str).collect();
     let is_admitted = |waiting: &&Arc<NamespaceView>| admitted.contains(waiting.uid.as_str());
-    let under_way = || tally.waiting.iter().filter(is_admitted);
-    let mut held = tally.failing();
+    let under_way = || progress.waiting.iter().filter(is_admitted);
+    let mut held = progress.failing_owners();
     held.extend(under_way().map(|object| Owner::of(object)));
     let batch = usize::try_from(rollout.batch).unwrap_or_default();
-    let others = || tally.waiting.iter().filter(|object| !held.contains(&Owner::of(object))).take(batch);
+    let others = || progress.waiting.iter().filter(|object| !held.contains(&Owner::of(object))).take(batch);
     let nobody_else_can = held.len() > 1 || (!held.is_empty() && others().next().is_none());
     if rollout.paused || nobody_else_can {
         return wave_of(template).cloned();
@@ -40,18 +40,19 @@ pub fn next_wave(template: &CurrentTemplate, tally: &Tally) -> Option<TemplateWa
     (!namespaces.is_empty()).then_some(TemplateWave { digest, namespaces })
 }
 
-/// Whether people work in it: it gets a new state in its turn. One that is not in use yet gets the newest at once.
+/// Whether the namespace is in use, so that it gets a new state in a wave. One that is not gets the newest state at
+/// once.
 pub fn is_in_use(object: &NamespaceView) -> bool {
     matches!(object.status.phase, NamespacePhase::Available | NamespacePhase::Locked)
 }
 
-/// Whether what is wrong is something that a tenant says himself: of a project, which no namespace can take, or of a namespace's
-/// quota, which leaves no room. It tells nothing of the template.
-fn is_its_tenants(told: &Condition) -> bool {
+/// Whether the tenant itself is the cause: a value of its project that cannot be used, or a quota of its namespace that
+/// leaves no room. That says nothing about the template.
+fn is_tenant_error(told: &Condition) -> bool {
     [reason::INVALID_VALUE, reason::QUOTA_EXCEEDED].contains(&told.reason.as_str())
 }
 
-/// Whose a namespace is: its tenant's, or, without one, its project's.
+/// The owner of a namespace: its tenant, or its project if it has no tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Owner<'a> {
     Tenant(&'a str),
@@ -67,21 +68,21 @@ impl<'a> Owner<'a> {
     }
 }
 
-/// Where the namespaces of a template are.
+/// The progress of a rollout.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct RolloutProgress {
     pub namespaces: i64,
     pub updated: i64,
     pub clusters: BTreeSet<String>,
-    /// Those that have not taken the state.
+    /// Namespaces that failed to take the state.
     pub failed: Vec<Arc<NamespaceView>>,
-    /// Those in use that have another state and can be reached, sorted.
+    /// Namespaces in use that have another state and can be reached, sorted.
     pub waiting: Vec<Arc<NamespaceView>>,
-    /// Those whose cluster does not answer.
+    /// How many namespaces are in clusters that do not answer.
     pub unreachable: i64,
 }
 
-impl Tally {
+impl RolloutProgress {
     /// Counts a namespace of the template.
     pub fn count(&mut self, template: &CurrentTemplate, object: &Arc<NamespaceView>, reachable: bool) {
         let one_more = |number: &mut i64| *number = number.saturating_add(1);
@@ -92,7 +93,7 @@ impl Tally {
         let told = condition::find(&object.status.conditions, TEMPLATE_APPLIED);
         let has_it = object.status.template.as_ref() == Some(&template.state);
         match told {
-            Some(told) if has_it && (told.is_true() || is_its_tenants(told)) => one_more(&mut self.updated),
+            Some(told) if has_it && (told.is_true() || is_tenant_error(told)) => one_more(&mut self.updated),
             Some(told) if has_it && told.status == FALSE => self.failed.push(Arc::clone(object)),
             _ if !reachable => one_more(&mut self.unreachable),
             _ if is_in_use(object) => self.waiting.push(Arc::clone(object)),
@@ -100,14 +101,14 @@ impl Tally {
         }
     }
 
-    /// Whether nobody else gets it before something that has failed is mended.
+    /// Whether the rollout stops until a failure is resolved.
     pub fn is_stopped(&self) -> bool {
-        let failing = self.failing();
-        let goes_on = || self.waiting.iter().any(|object| !failing.contains(&Owner::of(object)));
-        failing.len() > 1 || (!failing.is_empty() && !goes_on())
+        let failing_owners = self.failing_owners();
+        let goes_on = || self.waiting.iter().any(|object| !failing_owners.contains(&Owner::of(object)));
+        failing_owners.len() > 1 || (!failing_owners.is_empty() && !goes_on())
     }
 
-    fn failing(&self) -> BTreeSet<Owner<'_>> {
+    fn failing_owners(&self) -> BTreeSet<Owner<'_>> {
         self.failed.iter().map(|object| Owner::of(object)).collect()
     }
 }
@@ -127,7 +128,7 @@ mod tests {
         CurrentTemplate { view: Arc::new(view), state }
     }
 
-    /// A namespace in use, and whether it has this state.
+    /// A namespace in use, with the state of this template, and with this value of its condition.
     fn namespace(name: &str, has: Option<&CurrentTemplate>, applied: &str) -> Arc<NamespaceView> {
         let mut object = pending(&[]);
         object.key.name = name.into();
@@ -139,24 +140,24 @@ mod tests {
         Arc::new(object)
     }
 
-    /// The same, as a tenant's.
+    /// The same in a tenant.
     fn of_tenant(tenant: &str, name: &str, has: &CurrentTemplate, applied: &str) -> Arc<NamespaceView> {
         let mut object = namespace(name, Some(has), applied);
         Arc::make_mut(&mut object).spec.tenant_id = tenant.into();
         object
     }
 
-    fn tally(template: &CurrentTemplate, all: &[Arc<NamespaceView>], reachable: bool) -> Tally {
-        let mut tally = Tally::default();
+    fn progress(template: &CurrentTemplate, all: &[Arc<NamespaceView>], reachable: bool) -> RolloutProgress {
+        let mut progress = RolloutProgress::default();
         for object in all {
-            tally.count(template, object, reachable);
+            progress.count(template, object, reachable);
         }
-        tally
+        progress
     }
 
-    /// The template as its status says it next: whose turn it is.
+    /// The template after its next status was written, and the wave in that.
     fn published(template: &CurrentTemplate, all: &[Arc<NamespaceView>]) -> (CurrentTemplate, Vec<String>) {
-        let wave = next_wave(template, &tally(template, all, true));
+        let wave = next_wave(template, &progress(template, all, true));
         let mut view = template.view.as_ref().clone();
         view.status.wave.clone_from(&wave);
         let next = CurrentTemplate { view: Arc::new(view), state: template.state.clone() };
@@ -172,17 +173,17 @@ mod tests {
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-a", "uid-b"]);
         all[0] = namespace("a", Some(&now), "True");
-        let half = tally(&now, &all, true);
+        let half = progress(&now, &all, true);
         assert_eq!((half.namespaces, half.updated), (5, 1));
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-a", "uid-b"], "b is under way");
-        assert!(admits(&now, &all[1]) && !admits(&now, &all[2]));
+        assert!(is_in_wave(&now, &all[1]) && !is_in_wave(&now, &all[2]));
         all[1] = namespace("b", Some(&now), "True");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-c", "uid-d"]);
         all[2] = namespace("c", Some(&now), "False");
         all[3] = namespace("d", Some(&now), "True");
-        let stopped = tally(&now, &all, true);
+        let stopped = progress(&now, &all, true);
         assert_eq!((stopped.failed.as_slice(), stopped.updated), (&all[2..3], 3));
         let (now, wave) = published(&now, &all);
         assert_eq!(
@@ -200,7 +201,7 @@ mod tests {
         newer.view =
             Arc::new(TemplateView { status: now.view.status.clone(), ..newer.view.as_ref().clone() });
         assert_eq!(published(&newer, &all).1, [""; 0], "paused");
-        assert!(!admits(&newer, &all[4]), "that was its turn for another state");
+        assert!(!is_in_wave(&newer, &all[4]), "that was its turn for another state");
     }
 
     #[test]
@@ -212,7 +213,7 @@ mod tests {
             let told = Condition::new(TEMPLATE_APPLIED, FALSE, own, "no value of a label, or no room");
             condition::set(&mut odd.status.conditions, told, "now");
             let all = [Arc::new(odd), namespace("b", Some(&old), "True")];
-            let counted = tally(&now, &all, true);
+            let counted = progress(&now, &all, true);
             assert_eq!((counted.updated, counted.failed.as_slice()), (1, &[][..]), "{own}");
             assert_eq!(published(&now, &all).1, ["uid-b"], "{own}");
         }
@@ -226,11 +227,11 @@ mod tests {
         let mut all = tenants.map(|(tenant, name)| of_tenant(tenant, name, &old, "True"));
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-a", "uid-b"]);
-        // His cluster refuses one, and another is never done.
+        // One is refused by the tenant's cluster, and the other is never done.
         all[0] = of_tenant("m", "a", &now, "False");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "b keeps its turn, and c is m's");
-        assert!(!tally(&now, &all, true).is_stopped());
+        assert!(!progress(&now, &all, true).is_stopped());
         all[3] = of_tenant("n", "d", &now, "True");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-d", "uid-e"], "e is under way");
@@ -239,13 +240,13 @@ mod tests {
         assert_eq!(wave, ["uid-b", "uid-f"]);
         let mut broken = all.clone();
         broken[4] = of_tenant("n", "e", &now, "False");
-        assert!(tally(&now, &broken, true).is_stopped());
+        assert!(progress(&now, &broken, true).is_stopped());
         let nobody = CurrentTemplate { view: template("2", now.view.spec.rollout).view, ..now.clone() };
         assert_eq!(published(&nobody, &broken).1, [""; 0], "two have failed: it is the template");
         all[5] = of_tenant("o", "f", &now, "True");
         let (now, wave) = published(&now, &all);
         assert_eq!(wave, ["uid-b", "uid-f"], "c goes when m's are done");
-        assert!(tally(&now, &all, true).is_stopped());
+        assert!(progress(&now, &all, true).is_stopped());
         all[0] = of_tenant("m", "a", &now, "True");
         all[1] = of_tenant("m", "b", &now, "True");
         assert_eq!(published(&now, &all).1, ["uid-c"]);
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_holds_nobody_up() {
         let now = template("2", Rollout::default());
-        let away = tally(&now, &[namespace("a", None, "True")], false);
+        let away = progress(&now, &[namespace("a", None, "True")], false);
         assert_eq!((away.unreachable, away.waiting.len()), (1, 0));
     }
 }

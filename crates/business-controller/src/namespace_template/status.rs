@@ -1,31 +1,31 @@
 //! The status of a template; pure.
 
 use super::kind::TemplateView;
-use super::rollout::Tally;
+use super::rollout::RolloutProgress;
 use business_types::condition::{self, FALSE, READY, ROLLED_OUT, TRUE, reason};
 use business_types::{Condition, NamespaceTemplateStatus, TemplateWave};
 
-/// The status after what was counted. `named` says how many name it, once it is being deleted. `now` is RFC 3339. Every tenant
-/// reads it: it names nobody.
+/// The next status. `usage` says who still uses a template that is being deleted. `now` is RFC 3339. It names nobody,
+/// because every tenant reads it.
 pub fn next(
     object: &TemplateView,
-    tally: &Tally,
-    named: Option<String>,
+    progress: &RolloutProgress,
+    usage: Option<String>,
     wave: Option<TemplateWave>,
     now: &str,
 ) -> NamespaceTemplateStatus {
     let mut status = NamespaceTemplateStatus {
-        namespaces: tally.namespaces,
-        updated: tally.updated,
-        failed: count(tally.failed.len()),
-        clusters: count(tally.clusters.len()),
+        namespaces: progress.namespaces,
+        updated: progress.updated,
+        failed: count(progress.failed.len()),
+        clusters: count(progress.clusters.len()),
         wave,
         observed_generation: Some(object.generation),
         conditions: object.status.conditions.clone(),
     };
-    let rolled_out = rolled_out(object, tally);
-    let ready = match named {
-        Some(named) => Condition::new(READY, FALSE, reason::IN_USE, named),
+    let rolled_out = rolled_out(object, progress);
+    let ready = match usage {
+        Some(usage) => Condition::new(READY, FALSE, reason::IN_USE, usage),
         None if rolled_out.is_true() => Condition::new(READY, TRUE, reason::READY, ""),
         None => Condition::new(READY, FALSE, &rolled_out.reason, &rolled_out.message),
     };
@@ -39,9 +39,9 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn rolled_out(object: &TemplateView, tally: &Tally) -> Condition {
-    let Tally { namespaces, updated, failed, unreachable, .. } = tally;
-    let is_stopped = tally.is_stopped();
+fn rolled_out(object: &TemplateView, progress: &RolloutProgress) -> Condition {
+    let RolloutProgress { namespaces, updated, failed, unreachable, .. } = progress;
+    let is_stopped = progress.is_stopped();
     let away = match unreachable {
         0 => String::new(),
         away => format!("; {away} are in clusters that do not answer"),

@@ -1,4 +1,4 @@
-//! What an emigration is to the controller.
+//! The kind of emigrations.
 
 use crate::kinds::{Kind, ProjectKey, View};
 use business_types::{NsEmigrationSpec, NsEmigrationStatus, names};

@@ -1,77 +1,77 @@
-//! What an emigration does next. Pure: its phase and where its namespace is, to a step. Nothing but the place of the
-//! namespace says whether it was moved, so whoever takes over half-way goes on from there.
+//! The state machine of emigrations. Pure: from the phase and the location of the namespace to a step. Only the
+//! location says whether the namespace was moved, so another replica can take over half-way.
 
 use crate::namespace::kind::NamespaceView;
 use business_types::EmigrationPhase;
 
-/// Where the namespace is that is meant.
+/// Where the namespace of the emigration is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whereabouts {
-    /// In the project that it is to leave.
+pub enum NamespaceLocation {
+    /// In the source project.
     Source,
-    /// In the project that it goes to; whether its cluster says so, too.
+    /// In the destination project. `marked` says whether its cluster shows that.
     Destination { marked: bool },
     /// In neither.
     Gone,
 }
 
-/// What to do.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmigrationStep {
-    /// See whether the namespace could be moved, and show this phase.
-    Rehearse(EmigrationPhase),
-    /// Move it.
+    /// Try the move as a dry run, and show this phase.
+    DryRun(EmigrationPhase),
+    /// Move the namespace.
     Move,
     /// Show this phase.
     Show(EmigrationPhase),
-    /// Nothing, until the cluster's marks are rewritten.
+    /// Wait until the marks in the cluster are rewritten.
     AwaitMarks,
-    /// Nothing was done, and nothing can be any more.
+    /// Fail: nothing was done, and nothing can be done any more.
     Fail { reason: &'static str, message: &'static str },
-    /// It is at its end.
-    Rest,
+    /// The emigration has ended.
+    Done,
 }
 
-/// What to do next.
-pub fn next(phase: EmigrationPhase, namespace: &Whereabouts) -> EmigrationStep {
+/// Decides the next step.
+pub fn next(phase: EmigrationPhase, namespace: &NamespaceLocation) -> EmigrationStep {
     use EmigrationPhase::{
         Failed, Finished, NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending,
     };
     match (phase, namespace) {
-        (Finished | Failed, _) => EmigrationStep::Rest,
-        (Pending, Whereabouts::Source) => EmigrationStep::Rehearse(OldOneLocked),
-        (OldOneLocked, Whereabouts::Source) => EmigrationStep::Show(OldOneDetached),
-        (OldOneDetached, Whereabouts::Source) => EmigrationStep::Move,
-        (Pending | OldOneLocked | OldOneDetached, Whereabouts::Destination { .. }) => {
+        (Finished | Failed, _) => EmigrationStep::Done,
+        (Pending, NamespaceLocation::Source) => EmigrationStep::DryRun(OldOneLocked),
+        (OldOneLocked, NamespaceLocation::Source) => EmigrationStep::Show(OldOneDetached),
+        (OldOneDetached, NamespaceLocation::Source) => EmigrationStep::Move,
+        (Pending | OldOneLocked | OldOneDetached, NamespaceLocation::Destination { .. }) => {
             EmigrationStep::Show(NewOneCreated)
         }
-        (NewOneCreated, Whereabouts::Destination { .. }) => EmigrationStep::Show(OldOneTerminating),
-        (OldOneTerminating, Whereabouts::Destination { marked: false }) => EmigrationStep::AwaitMarks,
-        // What became of it elsewhere since it was moved is not the emigration's.
-        (OldOneTerminating, Whereabouts::Destination { marked: true })
-        | (NewOneCreated | OldOneTerminating, Whereabouts::Source | Whereabouts::Gone) => {
+        (NewOneCreated, NamespaceLocation::Destination { .. }) => EmigrationStep::Show(OldOneTerminating),
+        (OldOneTerminating, NamespaceLocation::Destination { marked: false }) => EmigrationStep::AwaitMarks,
+        // If the namespace was moved or deleted after the move, that is no matter of the emigration.
+        (OldOneTerminating, NamespaceLocation::Destination { marked: true })
+        | (NewOneCreated | OldOneTerminating, NamespaceLocation::Source | NamespaceLocation::Gone) => {
             EmigrationStep::Show(Finished)
         }
-        (Pending | OldOneLocked | OldOneDetached, Whereabouts::Gone) => EmigrationStep::Fail {
+        (Pending | OldOneLocked | OldOneDetached, NamespaceLocation::Gone) => EmigrationStep::Fail {
             reason: "NamespaceGone",
             message: "the namespace was deleted, or moved elsewhere",
         },
     }
 }
 
-/// Where a namespace is, if it is the one that is meant.
-pub fn whereabouts(
+/// Locates the namespace by its uid.
+pub fn locate(
     uid: &str,
     source: Option<&NamespaceView>,
     destination: Option<&NamespaceView>,
-) -> Whereabouts {
+) -> NamespaceLocation {
     let is_it = |view: &&NamespaceView| view.uid == uid;
     if source.filter(is_it).is_some_and(|view| !view.is_deleting()) {
-        return Whereabouts::Source;
+        return NamespaceLocation::Source;
     }
     match destination.filter(is_it) {
-        Some(view) => Whereabouts::Destination { marked: !view.is_being_transferred() },
-        None => Whereabouts::Gone,
+        Some(view) => NamespaceLocation::Destination { marked: !view.is_being_transferred() },
+        None => NamespaceLocation::Gone,
     }
 }
 
@@ -80,23 +80,23 @@ mod tests {
     use super::*;
     use crate::fixtures::pending;
 
-    /// From any phase, whatever was answered or lost on the way, it comes to its end, and moves the namespace once.
+    /// From any phase, whatever answer was lost, an emigration ends, and moves the namespace once.
     #[test]
     fn every_emigration_comes_to_its_end() {
         use EmigrationPhase::{NewOneCreated, OldOneDetached, OldOneLocked, OldOneTerminating, Pending};
         for begun in [Pending, OldOneLocked, OldOneDetached, NewOneCreated, OldOneTerminating] {
             for was_moved in [false, true] {
-                let there = Whereabouts::Destination { marked: true };
-                let place = |moved| if moved { there.clone() } else { Whereabouts::Source };
+                let there = NamespaceLocation::Destination { marked: true };
+                let place = |moved| if moved { there.clone() } else { NamespaceLocation::Source };
                 let (mut phase, mut moved, mut moves) = (begun, was_moved, 0);
                 let end = loop {
                     match next(phase, &place(moved)) {
-                        EmigrationStep::Rehearse(shown) | EmigrationStep::Show(shown) => phase = shown,
+                        EmigrationStep::DryRun(shown) | EmigrationStep::Show(shown) => phase = shown,
                         EmigrationStep::Move => (moved, moves) = (true, moves + 1),
                         end => break end,
                     }
                 };
-                assert_eq!((end, phase), (EmigrationStep::Rest, EmigrationPhase::Finished), "{begun:?}");
+                assert_eq!((end, phase), (EmigrationStep::Done, EmigrationPhase::Finished), "{begun:?}");
                 let is_early = matches!(begun, Pending | OldOneLocked | OldOneDetached);
                 assert_eq!(moves, u32::from(is_early && !was_moved), "{begun:?}");
             }
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn only_the_namespace_that_was_meant_counts() {
         let there = pending(&[("pods", "1")]);
-        assert_eq!(whereabouts("u", Some(&there), None), Whereabouts::Source);
-        assert_eq!(whereabouts("u", None, Some(&there)), Whereabouts::Destination { marked: true });
-        assert_eq!(whereabouts("another", Some(&there), Some(&there)), Whereabouts::Gone);
-        assert_eq!(whereabouts("u", Some(&there.ending()), None), Whereabouts::Gone);
+        assert_eq!(locate("u", Some(&there), None), NamespaceLocation::Source);
+        assert_eq!(locate("u", None, Some(&there)), NamespaceLocation::Destination { marked: true });
+        assert_eq!(locate("another", Some(&there), Some(&there)), NamespaceLocation::Gone);
+        assert_eq!(locate("u", Some(&there.ending()), None), NamespaceLocation::Gone);
     }
 }

@@ -1,4 +1,4 @@
-//! What the direct children of a project hold. Pure: it can be made anew from nothing at any time.
+//! Computes what the direct children of a project hold. Pure: it can be computed again at any time.
 
 use super::cleanup::Children;
 use crate::kinds::ObjectKey as _;
@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 /// What the direct children of a project hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProjectAccounting {
-    /// By cluster.
+    /// Amounts by cluster.
     pub clusters: BTreeMap<String, UsedQuantity>,
-    /// Names of the namespaces counted, sorted.
+    /// Names of the counted namespaces, sorted.
     pub namespaces: Vec<String>,
-    /// Names of the child projects counted, sorted.
+    /// Names of the counted child projects, sorted.
     pub children: Vec<String>,
-    /// How many image namespaces and chart groups were counted.
+    /// The number of image namespaces and chart groups.
     pub registered: usize,
 }
 
-/// Adds up all existing direct children, those that are being deleted included.
+/// Adds up all existing direct children, including those that are being deleted.
 pub fn account(children: &Children) -> ProjectAccounting {
     let mut account = ProjectAccounting::default();
     for namespace in &children.namespaces {
         account.namespaces.push(namespace.key.name().to_owned());
-        // One that the server has not charged yet holds nothing.
+        // A namespace that the server has not charged yet holds nothing.
         if let Some(charge) = &namespace.status.cached_spec_hard {
             account.add(&namespace.spec.cluster_name, charge);
         }
@@ -59,8 +59,8 @@ impl ProjectAccounting {
         let Some(UsedQuantity { used }) = self.clusters.get_mut(cluster) else { return };
         for (resource, amount) in amounts {
             if let Some(sum) = used.get_mut(resource) {
-                // The server refuses what would not fit the range; a sum of accepted amounts that does not is kept at
-                // what was reached, which the audit of the ledger reports.
+                // The server refuses amounts that are out of range. If accepted amounts overflow, the sum stays at the
+                // last value in range; the audit of the ledger reports it.
                 *sum = sum.checked_add(*amount).unwrap_or(*sum);
             } else {
                 used.insert(resource.clone(), *amount);
@@ -68,7 +68,7 @@ impl ProjectAccounting {
         }
     }
 
-    /// The first place at which more is given away than the spec grants: cluster and resource.
+    /// The first cluster and resource of which the children hold more than the spec grants.
     pub fn excess(&self, spec: &ProjectSpec) -> Option<(String, String)> {
         self.clusters.iter().find_map(|(cluster, quantity)| {
             let hard = &spec.clusters.get(cluster)?.hard;

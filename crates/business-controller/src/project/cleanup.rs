@@ -1,4 +1,4 @@
-//! The end of a project: its children first.
+//! The end of a project: deletes its children first.
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::context::Context;
@@ -13,16 +13,16 @@ use futures_util::{StreamExt as _, stream};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Children whose deletion is begun at a time.
+/// Calls under way at a time.
 const PARALLEL: usize = 16;
-/// Latest time to look again at children that should tell of themselves.
+/// Safety requeue for children that should cause events.
 const RECHECK: Duration = Duration::from_secs(30);
-/// Children asked for in the last look.
-const LAST_LOOK: u32 = 100;
+/// How many children of each kind the final list reads.
+const LIST_LIMIT: u32 = 100;
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 
-/// What lies in a project.
+/// The direct children of a project.
 #[derive(Clone, Debug, Default)]
 pub struct Children {
     pub namespaces: Vec<Arc<NamespaceView>>,
@@ -45,7 +45,7 @@ impl Children {
     }
 }
 
-/// Begins the deletion of all children, and lets the project go when none is left.
+/// Deletes all children, and finalizes the project when none is left.
 pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Result<PassOutcome, Error> {
     let Some(tokens) = ProjectView::without(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
@@ -55,13 +55,13 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
         children.delete(cx).await?;
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
-    // What is held in memory may be behind: the last look is at the server's own state.
-    let left = last_look(cx, object.key.name()).await?;
+    // The caches may be behind, so the API is asked last.
+    let left = list_children(cx, object.key.name()).await?;
     if left.count() > 0 {
         left.delete(cx).await?;
         return Ok(PassOutcome::WaitingFor(Duration::from_secs(1)));
     }
-    if remnants(&object.status).is_some() {
+    if finalize_blocker(&object.status).is_some() {
         return Ok(PassOutcome::WaitingFor(RECHECK));
     }
     cx.business.finalize(object, &tokens).await?;
@@ -69,8 +69,8 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
     Ok(PassOutcome::Applied)
 }
 
-/// What keeps a project without children: nobody would know whose it is when the project has gone.
-pub fn remnants(status: &ProjectStatus) -> Option<String> {
+/// What keeps a project without children from being finalized: without it, nobody would know whose that is.
+pub fn finalize_blocker(status: &ProjectStatus) -> Option<String> {
     if let Some(held) = status.ledger.held.first() {
         let HeldAmount { uid, state, cluster_name, namespace, .. } = held;
         let more = match status.ledger.held.len().saturating_sub(1) {
@@ -87,12 +87,12 @@ pub fn remnants(status: &ProjectStatus) -> Option<String> {
     Some(format!("{namespace} of cluster {cluster_name} still bears our quota and marks"))
 }
 
-async fn last_look(cx: &Context, project: &str) -> Result<Children, CallFailure> {
-    let namespaces = cx.business.some_in::<BusinessNamespace>(project, LAST_LOOK).await?;
-    let image_namespaces = cx.business.some_in::<BusinessImageNamespace>(project, LAST_LOOK).await?;
-    let chart_groups = cx.business.some_in::<BusinessChartGroup>(project, LAST_LOOK).await?;
+async fn list_children(cx: &Context, project: &str) -> Result<Children, CallFailure> {
+    let namespaces = cx.business.list_in_project::<BusinessNamespace>(project, LIST_LIMIT).await?;
+    let image_namespaces = cx.business.list_in_project::<BusinessImageNamespace>(project, LIST_LIMIT).await?;
+    let chart_groups = cx.business.list_in_project::<BusinessChartGroup>(project, LIST_LIMIT).await?;
     let of_parent = format!("spec.parentProjectName={project}");
-    let projects = cx.business.some_where::<BusinessProject>(&of_parent, LAST_LOOK).await?;
+    let projects = cx.business.list_by_field::<BusinessProject>(&of_parent, LIST_LIMIT).await?;
     Ok(Children {
         namespaces: namespaces.into_iter().map(Arc::new).collect(),
         image_namespaces: image_namespaces.into_iter().map(Arc::new).collect(),

@@ -1,8 +1,8 @@
-//! What a project is to the controller.
+//! The kind of projects: its index and cache look-ups.
 
 use crate::cache::{Cache, Views};
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View, ViewChange, ViewIndex};
+use crate::throttle::StatusThrottle;
 use business_types::{ProjectSpec, ProjectStatus, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ impl Kind for BusinessProject {
     type Status = ProjectStatus;
     type Key = RootKey;
     type Index = ProjectTree;
-    type Memory = Figures;
+    type Memory = StatusThrottle;
     const KEEPS_METADATA: bool = true;
 }
 
-/// Child projects by their parent, and all by their tenant.
+/// Child projects by parent, and all projects by tenant.
 #[derive(Debug, Default)]
 pub struct ProjectTree {
-    children: Groups,
-    tenants: Groups,
+    children: KeyIndex,
+    tenants: KeyIndex,
 }
 
-/// Projects by a name.
+/// Keys of projects by an indexed value.
 #[derive(Debug, Default)]
-struct Groups(BTreeMap<String, BTreeSet<RootKey>>);
+struct KeyIndex(BTreeMap<String, BTreeSet<RootKey>>);
 
 impl ViewIndex<BusinessProject> for ProjectTree {
     fn follow(&mut self, change: &ViewChange<BusinessProject>) {
@@ -41,7 +41,7 @@ impl ViewIndex<BusinessProject> for ProjectTree {
     }
 }
 
-impl Groups {
+impl KeyIndex {
     fn follow(&mut self, change: &ViewChange<BusinessProject>, group: impl Fn(&ProjectView) -> &String) {
         let (old, new) = (change.old.as_deref().map(&group), change.new.as_deref().map(&group));
         if old == new {
@@ -70,11 +70,11 @@ impl Groups {
 impl Cache<BusinessProject> {
     /// The direct child projects of a project, sorted by name.
     pub fn children_of(&self, project: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, tree| tree.children.of(project, views))
+        self.with_index(|views, tree| tree.children.of(project, views))
     }
 
     /// All projects of a tenant, sorted by name.
     pub fn of_tenant(&self, tenant: &str) -> Vec<Arc<ProjectView>> {
-        self.look(|views, tree| tree.tenants.of(tenant, views))
+        self.with_index(|views, tree| tree.tenants.of(tenant, views))
     }
 }

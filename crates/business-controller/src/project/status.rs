@@ -1,4 +1,4 @@
-//! The status of a project. What it says is pure; a write happens only when it says something new.
+//! Computes the status of a project (pure), and writes it if it differs.
 
 use super::accounting::ProjectAccounting;
 use super::cleanup;
@@ -10,18 +10,18 @@ use business_types::condition::{self, FALSE, QUOTA_CONSISTENT, READY, TERMINATIN
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{Condition, Orphan, ProjectPhase, ProjectStatus};
 
-/// Writes the status; the object as it is then.
+/// Writes the status. Returns the object as it is after the write.
 pub async fn write(
     cx: &Context,
     object: &ProjectView,
     next: &ProjectStatus,
 ) -> Result<Option<ProjectView>, Error> {
-    let (old, new) = apart(&object.status, next);
+    let (old, new) = without_common_figures(&object.status, next);
     write_status(cx, object, &old, &new).await
 }
 
-/// Both without the figures that they share.
-fn apart(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectStatus) {
+/// Both statuses without the figures that they have in common.
+fn without_common_figures(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectStatus) {
     let (mut left, mut right) = (old.without_figures(), new.without_figures());
     if old.clusters != new.clusters {
         left.clusters.clone_from(&old.clusters);
@@ -38,7 +38,7 @@ fn apart(old: &ProjectStatus, new: &ProjectStatus) -> (ProjectStatus, ProjectSta
     (left, right)
 }
 
-/// The status after what the children were seen to hold. `now` is RFC 3339.
+/// The next status, from what the children hold. `now` is RFC 3339.
 pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> ProjectStatus {
     let mut status = object.status.without_figures();
     status.observed_generation = Some(object.generation);
@@ -50,7 +50,7 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
         let ProjectAccounting { namespaces, children, registered, .. } = &account;
         let left = [namespaces.len(), children.len(), *registered].iter().sum::<usize>();
         let ending = if left == 0 {
-            match cleanup::remnants(&object.status) {
+            match cleanup::finalize_blocker(&object.status) {
                 Some(what) => Condition::new(TERMINATING, TRUE, reason::AMOUNTS_HELD, what),
                 None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
             }
@@ -71,7 +71,7 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
         condition::set(&mut status.conditions, ready.at(object.generation), now);
     }
     let ProjectAccounting { mut clusters, namespaces, children, registered: _ } = account;
-    // A budget that is not written down is none: clients know only the clusters of the spec.
+    // A registry budget that is not in the spec is not shown: clients know only the clusters of the spec.
     clusters.retain(|name, _| *name != REGISTRY_DOMAIN || object.spec.clusters.contains_key(REGISTRY_DOMAIN));
     status.clusters = clusters;
     status.calculated_namespaces = namespaces;
@@ -79,7 +79,7 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
     status
 }
 
-/// Whether ledger, objects and member clusters agree, as far as anybody has looked.
+/// Whether ledger, objects and member clusters agree, as far as audits have found.
 fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
     let differs = |reason, message| Condition::new(QUOTA_CONSISTENT, FALSE, reason, message);
     if let Some((cluster, resource)) = account.excess(&object.spec) {
@@ -107,7 +107,7 @@ fn consistent(object: &ProjectView, account: &ProjectAccounting) -> Condition {
     Condition::new(QUOTA_CONSISTENT, TRUE, reason::CONSISTENT, "")
 }
 
-/// An operator's lock on a project that is active stays.
+/// Makes a project Active. An operator's lock on an active project stays.
 fn activate(status: &mut ProjectStatus, now: &str) {
     if status.phase == ProjectPhase::Active {
         return;
@@ -118,7 +118,7 @@ fn activate(status: &mut ProjectStatus, now: &str) {
     status.message.clear();
 }
 
-/// Whether nothing but figures is new, which can wait to be written together with the next ones.
+/// Whether only figures differ. They can be written together with the next ones.
 pub fn differs_in_figures_only(old: &ProjectStatus, new: &ProjectStatus) -> bool {
     let without = |status: &ProjectStatus| {
         let mut status = status.without_figures();
@@ -188,10 +188,10 @@ mod tests {
         let mut old = ProjectStatus { calculated_namespaces: vec!["n".into()], ..ProjectStatus::default() };
         old.clusters.insert("c1".into(), business_types::UsedQuantity::default());
         let mut new = ProjectStatus { observed_generation: Some(2), ..old.clone() };
-        assert_eq!(apart(&old, &new), (old.without_figures(), new.without_figures()));
+        assert_eq!(without_common_figures(&old, &new), (old.without_figures(), new.without_figures()));
         new.calculated_namespaces.clear();
         new.calculated_child_projects.push("p".into());
-        let (left, right) = apart(&old, &new);
+        let (left, right) = without_common_figures(&old, &new);
         assert_eq!((left.calculated_namespaces.len(), left.calculated_child_projects.len()), (1, 0));
         assert_eq!((right.calculated_namespaces.len(), right.calculated_child_projects.len()), (0, 1));
         assert!(left.clusters.is_empty() && right.clusters.is_empty());

@@ -1,12 +1,12 @@
-//! How urgent work is.
+//! Priority lanes of the work queue.
 
-/// How urgent a key is. Within a group three keys of a lane go before one of a later lane.
+/// How urgent a key is. Within a group, three keys of a lane are processed before one of a later lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
-    /// Somebody may have to lose his access. A failure before does not hold it up, nor what comes after.
+    /// Somebody may have to lose access. Earlier failures and later lanes do not delay it.
     Access,
-    /// Somebody waits for it.
+    /// Somebody waits for the result.
     Urgent,
-    /// It has time: a copy of figures, a check without cause.
+    /// It can wait: a copy of usage figures, a periodic check.
     Later,
 }

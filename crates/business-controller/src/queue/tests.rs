@@ -14,9 +14,9 @@ async fn a_key_is_queued_once_and_never_at_work_twice() {
     assert_eq!(taken(&queue), None);
     queue.add(&"a", "c1", Lane::Urgent);
     assert_eq!(taken(&queue), None, "it is at work");
-    queue.done(&"a", Next::Rest);
+    queue.done(&"a", Requeue::Never);
     assert_eq!(taken(&queue), Some("a"), "it was added while at work");
-    queue.done(&"a", Next::Rest);
+    queue.done(&"a", Requeue::Never);
     assert_eq!(queue.sizes(), (0, 0));
 }
 
@@ -31,7 +31,7 @@ async fn a_group_that_is_full_does_not_hold_up_another() {
     first.sort_unstable();
     assert_eq!(first, [Some("a1"), Some("a2"), Some("b1")]);
     assert_eq!(taken(&queue), None, "a3 waits for room in its group");
-    queue.done(&"a1", Next::Rest);
+    queue.done(&"a1", Requeue::Never);
     assert_eq!(taken(&queue), Some("a3"));
 }
 
@@ -52,7 +52,7 @@ async fn groups_that_are_full_leave_room_for_all_others() {
         assert_eq!(queue.next().now_or_never(), Some(format!("alive {number}")));
     }
     assert_eq!(queue.next().now_or_never(), None, "it has its part");
-    queue.done(&"alive 0".to_owned(), Next::Rest);
+    queue.done(&"alive 0".to_owned(), Requeue::Never);
     assert_eq!(queue.next().now_or_never(), Some("alive 2".to_owned()));
 }
 
@@ -62,15 +62,15 @@ async fn what_takes_access_away_goes_first_and_waits_for_no_failure_before() {
     for _failure in 0..8 {
         queue.add(&"failing", "c1", Lane::Urgent);
         assert_eq!(taken(&queue), Some("failing"));
-        queue.done(&"failing", Next::Retry);
+        queue.done(&"failing", Requeue::WithBackoff);
     }
     queue.add(&"later", "c1", Lane::Later);
     queue.add(&"urgent", "c1", Lane::Urgent);
     queue.add(&"failing", "c1", Lane::Access);
     assert_eq!(taken(&queue), Some("failing"));
-    queue.done(&"failing", Next::Retry);
+    queue.done(&"failing", Requeue::WithBackoff);
     assert_eq!(taken(&queue), Some("urgent"));
-    queue.done(&"urgent", Next::Rest);
+    queue.done(&"urgent", Requeue::Never);
     tokio::time::advance(RETRY_FLOOR * 2).await;
     assert_eq!(taken(&queue), Some("failing"), "its waits begin anew");
 }
@@ -84,7 +84,7 @@ async fn a_pass_that_could_not_be_begun_comes_back_as_urgent_as_it_was() {
         if is_wanted_for_figures {
             queue.add(&"loses a role", "c1", Lane::Later);
         }
-        queue.done(&"loses a role", Next::Again(Duration::from_secs(1)));
+        queue.done(&"loses a role", Requeue::InSameLane(Duration::from_secs(1)));
         queue.add(&"create", "c1", Lane::Urgent);
         tokio::time::advance(Duration::from_secs(1)).await;
     }
@@ -97,12 +97,12 @@ async fn what_somebody_waits_for_goes_before_what_has_time() {
     queue.add(&"figures", "c1", Lane::Later);
     queue.add(&"create", "c1", Lane::Urgent);
     assert_eq!(taken(&queue), Some("create"));
-    queue.done(&"create", Next::Rest);
+    queue.done(&"create", Requeue::Never);
     assert_eq!(taken(&queue), Some("figures"));
 }
 
-fn of(owner: &str) -> Place<'_> {
-    Place { group: "c1", owner }
+fn of(owner: &str) -> FlowKey<'_> {
+    FlowKey { group: "c1", owner }
 }
 
 #[tokio::test]
@@ -171,7 +171,7 @@ async fn a_key_that_came_to_another_owner_waits_among_his() {
     queue.add(&"b2", of("d"), Lane::Access);
     assert_eq!([taken(&queue), taken(&queue)], [Some("b2"), None], "a1 is at work");
     for key in ["a1", "a2", "b1", "b2"] {
-        queue.done(&key, Next::Rest);
+        queue.done(&key, Requeue::Never);
     }
     assert_eq!((taken(&queue), queue.sizes()), (Some("a1"), (0, 1)));
 }
@@ -189,7 +189,7 @@ fn waits(queue: &Queue<&'static str>) -> Duration {
 fn fail_once(queue: &Queue<&'static str>) -> Duration {
     queue.add(&"a", "c1", Lane::Urgent);
     assert_eq!(taken(queue), Some("a"));
-    queue.done(&"a", Next::Retry);
+    queue.done(&"a", Requeue::WithBackoff);
     waits(queue)
 }
 
@@ -201,7 +201,7 @@ async fn failures_wait_longer_each_time_and_a_success_resets_them() {
     assert!(seen[11] <= RETRY_CEILING && seen[11] >= RETRY_CEILING / 2, "{seen:?}");
     queue.add(&"a", "c1", Lane::Urgent);
     assert_eq!(taken(&queue), Some("a"));
-    queue.done(&"a", Next::Rest);
+    queue.done(&"a", Requeue::Never);
     assert!(fail_once(&queue) <= RETRY_FLOOR);
 }
 
@@ -224,26 +224,26 @@ async fn a_delayed_key_becomes_due_by_itself() {
 #[tokio::test]
 async fn a_pass_that_began_before_is_waited_for_and_no_later_one() {
     let queue = Queue::new(8);
-    queue.ended_in("c1").now_or_never().unwrap();
+    queue.wait_for_running("c1").now_or_never().unwrap();
     for key in ["a", "b"] {
         queue.add(&key, "c1", Lane::Urgent);
     }
     queue.add(&"other", "c2", Lane::Urgent);
     let (first, other) = (taken(&queue).unwrap(), taken(&queue).unwrap());
     assert_eq!((first, other), ("a", "other"));
-    let mut ended = std::pin::pin!(queue.ended_in("c1"));
+    let mut ended = std::pin::pin!(queue.wait_for_running("c1"));
     assert_eq!(ended.as_mut().now_or_never(), None);
     assert_eq!(taken(&queue), Some("b"), "a later one");
-    queue.done(&"other", Next::Rest);
+    queue.done(&"other", Requeue::Never);
     assert_eq!(ended.as_mut().now_or_never(), None);
-    queue.done(&"a", Next::Rest);
+    queue.done(&"a", Requeue::Never);
     assert_eq!(ended.now_or_never(), Some(()));
 }
 
 #[tokio::test]
 async fn a_key_that_is_added_to_another_group_waits_there() {
     let queue = Queue::new(1);
-    let is_at_work = |group: &str| queue.ended_in(group).now_or_never().is_none();
+    let is_at_work = |group: &str| queue.wait_for_running(group).now_or_never().is_none();
     queue.add(&"a", "dead", Lane::Urgent);
     queue.add(&"b", "dead", Lane::Urgent);
     assert_eq!(taken(&queue), Some("a"));
@@ -254,11 +254,11 @@ async fn a_key_that_is_added_to_another_group_waits_there() {
     // Of one that is at work the pass stays where it is.
     queue.add(&"a", "other", Lane::Urgent);
     assert!(is_at_work("dead") && !is_at_work("other"));
-    queue.done(&"a", Next::Rest);
+    queue.done(&"a", Requeue::Never);
     assert_eq!(taken(&queue), Some("a"));
     assert!(!is_at_work("dead") && is_at_work("other"));
     for key in ["a", "b"] {
-        queue.done(&key, Next::Rest);
+        queue.done(&key, Requeue::Never);
     }
     assert_eq!(queue.sizes(), (0, 0));
 }

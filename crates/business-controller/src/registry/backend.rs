@@ -1,6 +1,6 @@
-//! A registry, whatever its sort.
+//! The trait of registry backends.
 
-use super::turns::Turns;
+use super::tenant_limiter::TenantLimiter;
 use crate::error::{CallFailure, Error};
 use business_types::registry::{ManifestName, RegistryBackend, RegistryRecord};
 use futures_util::future::BoxFuture;
@@ -8,142 +8,143 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// With this code a look is refused that would find more than is looked through.
+/// The status code of an observation that is refused because there is too much content.
 pub const TOO_MUCH: u16 = 413;
 
-/// A measurement or a removal that takes longer ends, before its pass does.
-pub(super) const WORK_MAX: Duration = Duration::from_secs(100);
+/// The deadline of a measurement or removal. It is shorter than that of a pass.
+pub(super) const WORK_DEADLINE: Duration = Duration::from_secs(100);
 
-/// The registry, and how it is used.
+/// The registry and its settings.
 #[derive(Debug)]
 pub struct Registry {
-    /// None: there is no registry.
+    /// `None` if there is no registry.
     pub backend: Option<Box<dyn Backend>>,
-    /// What images of it begin with, where we say who may pull them.
+    /// The host in the names of images, if business-api decides who may pull them.
     pub pull_host: Option<String>,
-    /// How long content is kept after its object's deletion.
+    /// How long content is kept after the deletion of its object.
     pub grace: Duration,
-    /// Time between two measurements of an object that nothing is heard of.
+    /// The period between two measurements of an object without reported changes.
     pub scan_period: Duration,
-    /// Whose objects are worked on.
-    pub turns: Turns,
+    /// Limits the passes of each tenant.
+    pub limiter: TenantLimiter,
 }
 
-/// What a look at what is there before an object finds, as long as that may take.
-pub(super) async fn in_time<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    match tokio::time::timeout(WORK_MAX, look).await {
+/// Runs a look at existing content with a deadline.
+pub(super) async fn with_deadline<T>(look: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(WORK_DEADLINE, look).await {
         Ok(found) => found,
-        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_MAX))),
+        Err(_elapsed) => Err(Error::Registry(CallFailure::deadline(WORK_DEADLINE))),
     }
 }
 
-/// What there is to know of an object when its registry is called.
+/// What a backend is told of an object.
 #[derive(Clone, Debug)]
 pub struct RegistryPlace {
     pub content: Content,
-    /// The object's.
+    /// The uid of the object.
     pub uid: String,
     pub tenant: String,
     pub name: String,
     pub project: String,
     pub display_name: String,
-    /// Manifests that no list of the registry may show.
+    /// Manifests that may be in no list of the registry.
     pub untagged: BTreeSet<ManifestName>,
 }
 
 impl RegistryPlace {
-    /// `TENANT/NAME`
+    /// The prefix `TENANT/NAME`.
     pub fn prefix(&self) -> String {
         business_types::registry::prefix(&self.tenant, &self.name)
     }
 }
 
-/// What lies below a prefix.
+/// The content below a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     Images,
     Charts,
 }
 
-/// Whether the registry has the place for an object now.
+/// The outcome of providing a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Provided {
-    /// It has.
-    Record(RegistryRecord),
-    /// It cannot.
+pub enum ProvideResult {
+    /// The object has the place.
+    Provided(RegistryRecord),
+    /// The object cannot have the place.
     Refused(String),
 }
 
-/// What became of what is on record.
+/// The state of what is on record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RegistryState {
-    There {
-        /// Somebody has locked it in the registry itself.
+pub enum RecordedState {
+    Present {
+        /// Whether it was locked in the registry itself.
         locked: bool,
     },
-    /// It is not there any more.
+    /// It does not exist any more.
     Lost,
 }
 
-/// What is kept below a prefix.
+/// The measured content below a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     pub bytes: u64,
-    /// What of it has no tag, neither itself nor an index that names it; behind that, as far as there is room, what has one: it may
-    /// lose it while nobody looks.
+    /// Manifests without a tag, neither their own nor that of an index which names them. If there is room, manifests
+    /// with tags follow: they may lose them unnoticed.
     pub untagged: Vec<ManifestName>,
 }
 
-/// How far a removal has come.
+/// The progress of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Removal {
+pub enum RemovalProgress {
     /// Nothing was found.
-    Gone,
-    /// Something was, and was removed; another look is needed.
-    Begun(String),
+    Done,
+    /// Something was found and removed. Another pass is needed.
+    InProgress(String),
 }
 
-/// A registry, as the controllers of its kinds see it.
+/// A registry, as the controllers of its kinds use it.
 pub trait Backend: Debug + Send + Sync {
-    fn sort(&self) -> RegistryBackend;
+    fn backend_type(&self) -> RegistryBackend;
 
-    /// Sees to it that the place is the object's. With `consent` it takes over what is there and is nobody else's.
+    /// Provides the place for the object. With `consent`, takes over existing content that belongs to nobody else.
     fn provide<'a>(
         &'a self,
         place: &'a RegistryPlace,
         consent: bool,
-    ) -> BoxFuture<'a, Result<Provided, Error>>;
+    ) -> BoxFuture<'a, Result<ProvideResult, Error>>;
 
-    /// What is the object's although nothing is on record: what was made for it, and with `consent` what else is there and
-    /// is nobody else's. Makes nothing.
+    /// Finds what belongs to an object without a record: what was made for it, and with `consent` other existing
+    /// content that belongs to nobody else. Creates nothing.
     fn recover<'a>(
         &'a self,
         place: &'a RegistryPlace,
         consent: bool,
     ) -> BoxFuture<'a, Result<Option<RegistryRecord>, Error>>;
 
-    /// Whether what is on record stands.
+    /// The state of what is on record.
     fn inspect<'a>(
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>>;
+    ) -> BoxFuture<'a, Result<RecordedState, Error>>;
 
-    /// `None` where the registry does not tell. Refused with [`TOO_MUCH`] where there is more than can be measured.
+    /// Measures the content. `None` if the registry does not tell sizes. Refused with [`TOO_MUCH`] if there is too
+    /// much.
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>>;
 
-    /// Removes what is on record, and nothing else. Where it is cut it goes on the next time. `is_closed`: nothing can be pushed any
-    /// more; what was not found before that does not count then.
+    /// Removes exactly what is on record. An interrupted removal goes on the next time. `is_closed` says that nothing
+    /// can be pushed any more; only from then on does it count that nothing was found.
     fn remove<'a>(
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
         is_closed: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>>;
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>>;
 
-    /// Whether nothing that was sent can come any more that is not seen yet. Else the time to wait.
+    /// Whether every write that was sent has ended; otherwise the time to wait.
     fn writes_have_ended(&self) -> Result<(), Duration>;
 
-    /// How long after an object's deletion something may still be pushed by what was allowed before.
-    fn late_pushes(&self) -> Duration;
+    /// How long after the deletion of an object tokens that were issued before may still push.
+    fn late_push_window(&self) -> Duration;
 }

@@ -1,54 +1,54 @@
-//! The end of an image namespace or chart group: what is on record of it goes, and then its name is free.
+//! The end of an image namespace or chart group: removes the recorded content, and then frees the name.
 
-use super::backend::{Backend, RegistryPlace, Removal, WORK_MAX, in_time};
-use super::content::{OfContent, place};
+use super::backend::{Backend, RegistryPlace, RemovalProgress, WORK_DEADLINE, with_deadline};
+use super::content::{HasContent, place};
 use super::kind::{Registered, RegisteredView};
 use super::status;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::objects::Tabled as _;
+use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use business_types::condition::reason;
 use business_types::names;
 use business_types::registry::{RegistryKind, RegistryRecord};
 use std::time::Duration;
 
-/// How soon to look again after something was removed.
-const AGAIN: Duration = Duration::from_secs(2);
-/// How soon to look again at what waits for an operator.
+/// The requeue after something was removed.
+const RECHECK_SOON: Duration = Duration::from_secs(2);
+/// The requeue for what waits for an operator.
 const RECHECK: Duration = Duration::from_mins(1);
-/// How often a removal that is under way looks whether it has been locked.
+/// How often a running removal checks whether the object was locked.
 const LOCK_PERIOD: Duration = Duration::from_secs(1);
 
 const DELETED: Topic = Topic::normal("Deleted", "Delete");
 const ABANDONED: Topic = Topic::warning("Abandoned", "Delete");
 
-/// Why an object is still there.
-struct Waits {
+/// Why an object is not finalized yet.
+struct CleanupWait {
     reason: &'static str,
     message: String,
-    again: Duration,
+    retry_after: Duration,
 }
 
-impl Waits {
+impl CleanupWait {
     fn locked() -> Self {
         let message = "an operator has locked it: its content stays until it is unlocked".to_owned();
-        Self { reason: reason::LOCKED, message, again: RECHECK }
+        Self { reason: reason::LOCKED, message, retry_after: RECHECK }
     }
 }
 
-/// What of the registry goes with an object.
+/// The content that is removed with an object.
 #[derive(Clone, Copy)]
-struct Owned<'a> {
+struct OwnedContent<'a> {
     place: &'a RegistryPlace,
     record: &'a RegistryRecord,
 }
 
-/// Removes what is on record, and lets the object go when nothing was found after the last push.
+/// Removes the recorded content. Finalizes the object when nothing was found after the last possible push.
 pub async fn run<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     let Some(tokens) = RegisteredView::<K>::without(&object.spec.finalizers, K::FINALIZER) else {
         return Ok(PassOutcome::Skipped);
@@ -60,36 +60,36 @@ where
         return Ok(PassOutcome::Applied);
     }
     let place = place(object);
-    // Before the look: what is not found counts only when nothing can come after it.
+    // Determined before the look: that nothing is found counts only if no write can arrive after it.
     let ended = cx.registry.backend.as_deref().map_or(Ok(()), Backend::writes_have_ended);
     let record = recorded(cx, object, &place).await;
-    let record = told(cx, object, None, record).await?;
+    let record = report_failure(cx, object, None, record).await?;
     let mut waits = match (&record, cx.registry.backend.as_deref()) {
         (None, _) => None,
         (Some(record), Some(backend)) => {
-            let stepped = step(cx, backend, object, Owned { place: &place, record }).await;
-            told(cx, object, Some(record), stepped).await?
+            let stepped = step(cx, backend, object, OwnedContent { place: &place, record }).await;
+            report_failure(cx, object, Some(record), stepped).await?
         }
-        (Some(_), None) => Some(Waits {
+        (Some(_), None) => Some(CleanupWait {
             reason: reason::NO_REGISTRY,
             message: "the controller has no registry, and cannot tell whether content is left".to_owned(),
-            again: RECHECK,
+            retry_after: RECHECK,
         }),
     };
-    if let Err(again) = ended {
-        waits.get_or_insert_with(|| Waits {
+    if let Err(retry_after) = ended {
+        waits.get_or_insert_with(|| CleanupWait {
             reason: reason::DELETING,
             message: "what was sent to the registry before may still arrive there".to_owned(),
-            again,
+            retry_after,
         });
     }
-    if let Some(Waits { reason, message, again }) = waits {
-        let mut next = status::ending(object, reason, &message, &cx.now());
+    if let Some(CleanupWait { reason, message, retry_after }) = waits {
+        let mut next = status::deleting_status(object, reason, &message, &cx.now());
         next.registry = record;
         status::write(cx, object, &next).await?;
-        return Ok(PassOutcome::WaitingFor(again));
+        return Ok(PassOutcome::WaitingFor(retry_after));
     }
-    let mut next = status::ending(object, reason::DELETING, "", &cx.now());
+    let mut next = status::deleting_status(object, reason::DELETING, "", &cx.now());
     next.registry = None;
     let written = status::write(cx, object, &next).await?;
     cx.business.finalize(written.as_ref().unwrap_or(object), &tokens).await?;
@@ -97,21 +97,21 @@ where
     Ok(PassOutcome::Applied)
 }
 
-/// What came of calls of the registry, with what is on record. That they have failed the object says.
-async fn told<K: RegistryKind, T>(
+/// Shows failed calls of the registry in the status, and passes the result on.
+async fn report_failure<K: RegistryKind, T>(
     cx: &Context,
     object: &RegisteredView<K>,
     record: Option<&RegistryRecord>,
     result: Result<T, Error>,
 ) -> Result<T, Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     if let Err(error @ Error::Registry(_)) = &result {
-        let mut next = status::ending(object, reason::UNREACHABLE, &error.text(), &cx.now());
+        let mut next = status::deleting_status(object, reason::UNREACHABLE, &error.text(), &cx.now());
         next.registry = record.cloned();
         if record.is_none() {
-            // Else what came from elsewhere would seem to have been looked after here.
+            // Otherwise an imported object would seem to have been handled by this controller.
             next.observed_generation = object.status.observed_generation;
         }
         status::write(cx, object, &next).await?;
@@ -119,57 +119,63 @@ where
     result
 }
 
-/// One step of the removal; `None` when there is nothing more to do.
+/// One step of the removal; `None` if it is complete.
 async fn step<K: RegistryKind>(
     cx: &Context,
     backend: &dyn Backend,
     object: &RegisteredView<K>,
-    owned: Owned<'_>,
-) -> Result<Option<Waits>, Error>
+    owned: OwnedContent<'_>,
+) -> Result<Option<CleanupWait>, Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
-    let Owned { place, record } = owned;
-    if record.backend != backend.sort() {
+    let OwnedContent { place, record } = owned;
+    if record.backend != backend.backend_type() {
         let message = "its content is in another sort of registry than the controller has".to_owned();
-        return Ok(Some(Waits { reason: reason::NO_REGISTRY, message, again: RECHECK }));
+        return Ok(Some(CleanupWait { reason: reason::NO_REGISTRY, message, retry_after: RECHECK }));
     }
     if object.status.is_locked() {
-        return Ok(Some(Waits::locked()));
+        return Ok(Some(CleanupWait::locked()));
     }
     let now = cx.clock.unix_seconds();
-    if let Some(again) = left(object, cx.registry.grace, now) {
+    if let Some(retry_after) = time_left(object, cx.registry.grace, now) {
         let message = "its content is removed when the grace period has passed".to_owned();
-        return Ok(Some(Waits { reason: reason::GRACE_PERIOD, message, again }));
+        return Ok(Some(CleanupWait { reason: reason::GRACE_PERIOD, message, retry_after }));
     }
-    // What is not found counts only from the time on when nothing more can come.
-    let late = left(object, backend.late_pushes(), now);
-    let removal = tokio::time::timeout(WORK_MAX, backend.remove(place, record, late.is_none()));
+    // Only when nothing more can be pushed does it count that nothing was found.
+    let late = time_left(object, backend.late_push_window(), now);
+    let removal = tokio::time::timeout(WORK_DEADLINE, backend.remove(place, record, late.is_none()));
     let ended = tokio::select! {
         ended = removal => ended,
-        () = becomes_locked(cx, object) => return Ok(Some(Waits::locked())),
+        () = becomes_locked(cx, object) => return Ok(Some(CleanupWait::locked())),
     };
     let Ok(removed) = ended else {
-        let _again = Registered::<K>::cache(&cx.objects).memory.was_late(&object.key);
-        let message = format!("its removal takes longer than {} s, and goes on", WORK_MAX.as_secs());
-        return Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message, again: AGAIN }));
+        let _was_late = Registered::<K>::cache(&cx.objects).memory.record_timeout(&object.key);
+        let message = format!("its removal takes longer than {} s, and goes on", WORK_DEADLINE.as_secs());
+        return Ok(Some(CleanupWait {
+            reason: reason::CONTENT_REMAINING,
+            message,
+            retry_after: RECHECK_SOON,
+        }));
     };
     match (removed?, late) {
-        (Removal::Begun(what), _) => {
-            Ok(Some(Waits { reason: reason::CONTENT_REMAINING, message: what, again: AGAIN }))
-        }
-        (Removal::Gone, Some(again)) => {
+        (RemovalProgress::InProgress(what), _) => Ok(Some(CleanupWait {
+            reason: reason::CONTENT_REMAINING,
+            message: what,
+            retry_after: RECHECK_SOON,
+        })),
+        (RemovalProgress::Done, Some(retry_after)) => {
             let message = "what was allowed before it was deleted may still be pushed".to_owned();
-            Ok(Some(Waits { reason: reason::TOKENS_EXPIRE, message, again }))
+            Ok(Some(CleanupWait { reason: reason::TOKENS_EXPIRE, message, retry_after }))
         }
-        (Removal::Gone, None) => Ok(None),
+        (RemovalProgress::Done, None) => Ok(None),
     }
 }
 
-/// Waits until an operator has locked the object: what is left of its content stays.
+/// Waits until an operator locks the object: then the rest of its content stays.
 async fn becomes_locked<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>)
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     let cache = Registered::<K>::cache(&cx.objects);
     while cache.get(&object.key).is_none_or(|newest| !newest.status.is_locked()) {
@@ -184,19 +190,19 @@ async fn recorded<K: RegistryKind>(
 ) -> Result<Option<RegistryRecord>, Error> {
     match (&object.status.registry, cx.registry.backend.as_deref()) {
         (Some(record), _) => Ok(Some(record.clone())),
-        // It came with its status from elsewhere, and nobody has looked after it here yet.
+        // It was imported with its status, and this controller has not handled it yet.
         (None, Some(backend)) => {
-            in_time(backend.recover(place, object.status.observed_generation.is_none())).await
+            with_deadline(backend.recover(place, object.status.observed_generation.is_none())).await
         }
         (None, None) => Ok(None),
     }
 }
 
-/// What is left of a time that began with the object's deletion.
-fn left<K: RegistryKind>(object: &RegisteredView<K>, time: Duration, now: i64) -> Option<Duration> {
+/// The rest of a time that began with the object's deletion.
+fn time_left<K: RegistryKind>(object: &RegisteredView<K>, time: Duration, now: i64) -> Option<Duration> {
     let passed = now.saturating_sub(object.deleting_since.unwrap_or(now));
     let time = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let left = time.saturating_sub(passed);
-    // In whole seconds, as deletionTimestamp has them.
+    // In whole seconds, like deletionTimestamp.
     u64::try_from(left).ok().filter(|left| *left > 0).map(Duration::from_secs)
 }

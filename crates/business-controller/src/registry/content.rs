@@ -1,33 +1,33 @@
-//! What the objects of both kinds keep, and what the registry is told of one.
+//! What both kinds have in common, and what a backend is told of an object.
 
 use super::backend::{Content, RegistryPlace};
 use super::kind::{BusinessChartGroup, BusinessImageNamespace, Registered, RegisteredView};
-use super::scans::Scans;
+use super::schedule::MeasureSchedule;
 use crate::kinds::{ObjectKey as _, ProjectKey};
-use crate::objects::Tabled;
+use crate::objects::RegisteredKind;
 use business_types::registry::{ManifestName, RegistryKind};
 use business_types::{RegistrySpec, RegistryStatus, names};
 use std::collections::BTreeSet;
 
-/// What the objects of a kind keep. Names what else is the same of both kinds.
-pub trait OfContent:
-    Tabled<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = Scans>
+/// The content of a kind. The supertraits say what else both kinds have in common.
+pub trait HasContent:
+    RegisteredKind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey, Memory = MeasureSchedule>
 {
     const CONTENT: Content;
 }
 
-impl OfContent for BusinessImageNamespace {
+impl HasContent for BusinessImageNamespace {
     const CONTENT: Content = Content::Images;
 }
 
-impl OfContent for BusinessChartGroup {
+impl HasContent for BusinessChartGroup {
     const CONTENT: Content = Content::Charts;
 }
 
-/// What the registry is told of an object.
+/// What a backend is told of an object.
 pub fn place<K: RegistryKind>(object: &RegisteredView<K>) -> RegistryPlace
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     RegistryPlace {
         content: Registered::<K>::CONTENT,
@@ -40,7 +40,7 @@ where
     }
 }
 
-/// What was measured without a tag, and what was pushed since.
+/// Manifests that were without a tag when they were measured, and manifests that were pushed since.
 fn untagged<K: RegistryKind>(object: &RegisteredView<K>) -> BTreeSet<ManifestName> {
     let pushed = object.annotations.get(names::REGISTRY_PUSHED_ANNOTATION);
     let pushed = pushed.into_iter().flat_map(|list| list.split_whitespace());

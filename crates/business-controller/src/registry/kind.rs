@@ -1,6 +1,6 @@
-//! What image namespaces and chart groups are to the controller.
+//! The kinds of image namespaces and chart groups.
 
-use super::scans::Scans;
+use super::schedule::MeasureSchedule;
 use crate::cache::Cache;
 use crate::kinds::{Kind, ProjectKey, View, ViewChange, ViewIndex};
 use business_types::registry::RegistryKind;
@@ -8,7 +8,7 @@ use business_types::{ChartGroup, ImageNamespace, RegistrySpec, RegistryStatus};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A kind that has a prefix of the registry.
+/// A kind whose objects have a prefix of the registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registered<K>(PhantomData<K>);
 
@@ -23,10 +23,10 @@ impl<K: RegistryKind> Kind for Registered<K> {
     type Status = RegistryStatus;
     type Key = ProjectKey;
     type Index = NoIndex;
-    type Memory = Scans;
+    type Memory = MeasureSchedule;
 }
 
-/// They are only looked up by their key.
+/// No index: objects are only looked up by their keys.
 #[derive(Debug, Default)]
 pub struct NoIndex;
 
@@ -35,8 +35,8 @@ impl<K: RegistryKind> ViewIndex<Registered<K>> for NoIndex {
 }
 
 impl<K: RegistryKind> Cache<Registered<K>> {
-    /// Those of a project, sorted by name.
+    /// The objects of a project, sorted by name.
     pub fn of_project(&self, project: &str) -> Vec<Arc<RegisteredView<K>>> {
-        self.look(|views, _| ProjectKey::within(views, project))
+        self.with_index(|views, _| ProjectKey::within(views, project))
     }
 }

@@ -1,82 +1,82 @@
-//! Any registry of the OCI distribution specification. It knows no owners: whose a prefix is, the ledger says. What is
-//! kept is found by looking: repositories, tags, manifests.
+//! The backend for registries of the OCI distribution specification. Such a registry knows no owners: the ledger says
+//! whose a prefix is. Content is found by listing repositories, tags and manifests.
 
-/// Calls, and the tokens for them.
-pub mod calls;
-/// What lies below a prefix.
-pub mod inventory;
-/// What was seen there before.
-pub mod known;
-/// What a manifest refers to.
+/// Calls to a registry, and their tokens.
+pub mod client;
+/// Scans the content below a prefix.
+pub mod scan;
+/// What was seen before, and where removals go on.
+pub mod cache;
+/// The digests that a manifest refers to.
 pub mod references;
-/// Where a removal goes on.
-pub mod turn;
+/// Where a removal goes on in a large repository.
+pub mod cursor;
 
-use super::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use super::backend::{Backend, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress};
 use super::writes::RegistryWrites;
 use crate::error::{CallFailure, Error};
 use crate::fence::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
-use calls::{Call, Http, PARALLEL};
+use cache::OciCache;
+use client::{Call, PARALLEL, RegistryClient};
+use cursor::RemovalCursor;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use inventory::Digests;
-use known::Known;
+use scan::RemovalBatch;
 use std::sync::Arc;
 use std::time::Duration;
-use turn::Turn;
 
-/// What a registry grants a token beyond its end, for clocks that differ.
+/// How long a registry accepts a token beyond its end, for clocks that differ.
 const TOKEN_LEEWAY_SECONDS: u64 = 60;
-/// Who makes tokens may not know of the deletion for so long: business-api lets nobody push by what it knows when that is older.
-const UNKNOWN_SECONDS: u64 = 10;
-/// What our clock and those that made the token and the deletion may differ by.
-const CLOCKS_SECONDS: u64 = 10;
-/// Parts of a repository that a pass tries to remove until something of one is.
-const PARTS: usize = 8;
+/// How long business-api may not know of the deletion. It lets nobody push by a view that is older.
+const API_LAG_SECONDS: u64 = 10;
+/// How far our clock may differ from those that the token and the deletion are timed by.
+const CLOCK_SKEW_SECONDS: u64 = 10;
+/// How many parts of a repository a pass tries, until the registry deletes something.
+const PARTS_MAX: usize = 8;
 
-/// A registry of the OCI distribution specification.
+/// The backend for registries of the OCI distribution specification.
 #[derive(Debug)]
 pub struct OciRegistry {
-    http: Http,
+    client: RegistryClient,
     writes: RegistryWrites,
-    known: Known,
+    cache: OciCache,
 }
 
-/// What came of a pass over a repository.
+/// The outcome of a pass over a repository.
 #[derive(Debug, Default)]
-struct Tried {
-    /// Manifests.
+struct RepositoryRemoval {
+    /// The number of removed manifests.
     removed: usize,
-    /// Why none was, although every part has had its turn.
+    /// Why none was removed, although every part was tried.
     refused: Option<Error>,
-    /// None was, and there are parts that were not tried yet.
-    goes_on: bool,
+    /// Nothing was removed, and there are parts that were not tried yet.
+    has_more: bool,
 }
 
-/// What the registry does not delete.
+/// Manifests that the registry refuses to delete.
 #[derive(Debug, Default)]
-struct Undeleted {
+struct UndeletedManifests {
     digests: Vec<String>,
     /// What it says of one of them.
     why: Option<Error>,
 }
 
 impl OciRegistry {
-    pub fn new(http: Http, fence: Arc<Fence>) -> Self {
-        Self { http, writes: RegistryWrites::new(fence), known: Known::default() }
+    pub fn new(client: RegistryClient, fence: Arc<Fence>) -> Self {
+        Self { client, writes: RegistryWrites::new(fence), cache: OciCache::default() }
     }
 
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
-        inventory::is_any(&self.http, &self.known, place).await
+        scan::has_content(&self.client, &self.cache, place).await
     }
 
-    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
+    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<ProvideResult, Error> {
         Ok(match (self.has_content(place).await?, consent) {
-            (false, _) => Provided::Record(record(RegistryProvenance::Made)),
-            (true, true) => Provided::Record(record(RegistryProvenance::Adopted)),
-            (true, false) => Provided::Refused(format!(
+            (false, _) => ProvideResult::Provided(record(RegistryProvenance::Made)),
+            (true, true) => ProvideResult::Provided(record(RegistryProvenance::Adopted)),
+            (true, false) => ProvideResult::Refused(format!(
                 "the registry has content below {} that is from before this object: an operator takes it over with the \
                  annotation {}=true, or removes it",
                 place.prefix(),
@@ -85,21 +85,22 @@ impl OciRegistry {
         })
     }
 
-    async fn remove(&self, place: &RegistryPlace, is_closed: bool) -> Result<Removal, Error> {
+    async fn remove(&self, place: &RegistryPlace, is_closed: bool) -> Result<RemovalProgress, Error> {
         let prefix = place.prefix();
-        let (repositories, are_all) = inventory::repositories(&self.http, &self.known, place).await?;
-        let behind = self.known.goes_on(place, is_closed);
+        let (repositories, is_complete) = scan::repositories(&self.client, &self.cache, place).await?;
+        let resume_after = self.cache.resume_after(place, is_closed);
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
-        let (mut beyond, mut goes_on) = (None, false);
-        // One after the other: of too many to be looked through at once some go each time.
-        for repository in repositories.iter().filter(|name| **name > behind) {
-            match self.remove_some(place, repository).await {
-                Ok(Tried { removed: 0, refused: None, goes_on: false }) => {}
-                // What is behind it goes all the same, also where this pass is cut: nothing is gone as long as something is known.
-                Ok(Tried { removed: 0, refused, goes_on: has_more }) => {
-                    goes_on |= has_more;
-                    beyond = refused.or(beyond);
-                    if self.known.before(&prefix, repository).is_empty() {
+        let (mut refusal, mut is_unfinished) = (None, false);
+        // One repository after the other: if there is too much for one pass, each pass removes some.
+        for repository in repositories.iter().filter(|name| **name > resume_after) {
+            match self.remove_part(place, repository).await {
+                Ok(RepositoryRemoval { removed: 0, refused: None, has_more: false }) => {}
+                // The repositories after this one are removed all the same, even if this pass is cut off. Nothing
+                // counts as gone while manifests are known.
+                Ok(RepositoryRemoval { removed: 0, refused, has_more }) => {
+                    is_unfinished |= has_more;
+                    refusal = refused.or(refusal);
+                    if self.cache.seen_manifests(&prefix, repository).is_empty() {
                         continue;
                     }
                 }
@@ -107,79 +108,85 @@ impl OciRegistry {
                     emptied = emptied.saturating_add(1);
                     removed = removed.saturating_add(tried.removed);
                 }
-                Err(error) if inventory::is_too_much(&error) => {
-                    beyond = Some(error);
+                Err(error) if scan::is_too_large(&error) => {
+                    refusal = Some(error);
                     continue;
                 }
                 Err(error) => return Err(error),
             }
-            self.known.has_come_to(place, is_closed, repository);
+            self.cache.record_progress(place, is_closed, repository);
         }
-        let has_answered = self.known.ends_round(place);
-        if let Some(error) = beyond {
+        let has_manifests = self.cache.finish_round(place);
+        if let Some(error) = refusal {
             return Err(error);
         }
-        if has_answered || goes_on {
-            let next = if goes_on { "it goes on with others" } else { "it is looked whether any is left" };
-            return Ok(Removal::Begun(format!(
+        if has_manifests || is_unfinished {
+            let next =
+                if is_unfinished { "it goes on with others" } else { "it is looked whether any is left" };
+            return Ok(RemovalProgress::InProgress(format!(
                 "{removed} manifests of {emptied} repositories were removed; {next}"
             )));
         }
-        if !are_all {
-            return Err(inventory::too_many_repositories(&prefix));
+        if !is_complete {
+            return Err(scan::too_many_repositories(&prefix));
         }
-        // Somebody else may answer so by now to whatever he is asked.
+        // Before an empty registry is believed: another server at its address may answer so to everything.
         if !repositories.is_empty() {
-            inventory::confirm(&self.http).await?;
+            scan::check_catalog(&self.client).await?;
         }
-        self.known.forget(&prefix);
-        Ok(Removal::Gone)
+        self.cache.forget(&prefix);
+        Ok(RemovalProgress::Done)
     }
 
-    /// Removes a part of a repository. Where the registry deletes none of it, what names that may be in another part, which comes
-    /// next.
-    async fn remove_some(&self, place: &RegistryPlace, repository: &str) -> Result<Tried, Error> {
+    /// Removes a part of a repository. If the registry deletes none of it, the manifests that name it may be in another
+    /// part, which is tried next.
+    async fn remove_part(&self, place: &RegistryPlace, repository: &str) -> Result<RepositoryRemoval, Error> {
         let prefix = place.prefix();
-        let first = Turn::first(repository);
+        let first = RemovalCursor::first(repository);
         let mut refused = None;
-        for _part in 0..PARTS {
-            let turn = self.known.turn(&prefix, repository).unwrap_or_else(|| first.clone());
-            let found = inventory::digests(&self.http, &self.known, place, repository, &turn).await;
+        for _part in 0..PARTS_MAX {
+            let cursor = self.cache.cursor(&prefix, repository).unwrap_or_else(|| first.clone());
+            let found = scan::removal_batch(&self.client, &self.cache, place, repository, &cursor).await;
             let found = found.inspect_err(|error| {
-                // Where it goes on the registry has said, and may not know it any more.
+                // The cursor has a path of the registry, which may not know it any more.
                 if matches!(error, Error::Registry(CallFailure::Refused { .. })) {
-                    self.known.turns_to(&prefix, repository, None);
+                    self.cache.set_cursor(&prefix, repository, None);
                 }
             })?;
-            if found.waves.is_empty() && turn == first {
-                return Ok(Tried::default());
+            if found.waves.is_empty() && cursor == first {
+                return Ok(RepositoryRemoval::default());
             }
-            let (removed, left) = self.delete_some(repository, &found).await?;
+            let (removed, left) = self.delete_part(repository, &found).await?;
             let next = found.next.filter(|_| removed == 0);
             let is_last = next.is_none();
-            self.known.turns_to(&prefix, repository, next);
+            self.cache.set_cursor(&prefix, repository, next);
             if removed > 0 {
-                self.known.keeps(&prefix, repository, false);
-                return Ok(Tried { removed, ..Tried::default() });
+                self.cache.set_undeletable(&prefix, repository, false);
+                return Ok(RepositoryRemoval { removed, ..RepositoryRemoval::default() });
             }
             refused = left.or(refused);
-            // Where all that this pass has tried has gone meanwhile it begins anew.
+            // If everything that was tried in this pass has gone meanwhile, the next pass starts again.
             if is_last && refused.is_some() {
-                self.known.keeps(&prefix, repository, true);
+                self.cache.set_undeletable(&prefix, repository, true);
                 break;
             }
         }
-        let refused = refused.filter(|_| self.known.is_kept(&prefix, repository));
-        Ok(Tried { removed: 0, goes_on: refused.is_none(), refused })
+        let refused = refused.filter(|_| self.cache.is_undeletable(&prefix, repository));
+        Ok(RepositoryRemoval { removed: 0, has_more: refused.is_none(), refused })
     }
 
-    /// Deletes them. How many, and why the registry keeps others: it may refuse to delete what another manifest names.
-    async fn delete_some(&self, repository: &str, found: &Digests) -> Result<(usize, Option<Error>), Error> {
+    /// Deletes the manifests of a part. Returns how many, and why others stay: a registry may refuse to delete what
+    /// another manifest names.
+    async fn delete_part(
+        &self,
+        repository: &str,
+        found: &RemovalBatch,
+    ) -> Result<(usize, Option<Error>), Error> {
         let mut refused = Vec::new();
         for wave in &found.waves {
             refused.push(self.delete_all(repository, wave).await?.digests);
         }
-        // What is named is remembered by now, and may go last.
+        // Manifests that others name could not go first. The cache has them by now, so they can go last.
         let (mut left, mut why): (usize, Option<Error>) = (0, None);
         for wave in refused.iter().rev() {
             let kept = self.delete_all(repository, wave).await?;
@@ -188,18 +195,18 @@ impl OciRegistry {
         }
         let mut count: usize = found.waves.iter().map(Vec::len).sum();
         if left > 0 {
-            count = count.saturating_add(found.above.len());
-            let kept = self.delete_all(repository, &found.above).await?;
+            count = count.saturating_add(found.parents.len());
+            let kept = self.delete_all(repository, &found.parents).await?;
             left = left.saturating_add(kept.digests.len());
             why = kept.why.or(why);
         }
         Ok((count.saturating_sub(left), why))
     }
 
-    /// Those of them that the registry does not delete.
-    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<Undeleted, Error> {
-        let mut kept = Undeleted::default();
-        for some in digests.chunks(inventory::TOGETHER) {
+    /// Deletes manifests. Returns those that the registry refuses to delete.
+    async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<UndeletedManifests, Error> {
+        let mut kept = UndeletedManifests::default();
+        for some in digests.chunks(scan::CALLS_CHUNK) {
             let calls: Vec<_> = some.iter().map(|digest| self.delete(repository, digest)).collect();
             let ended: Vec<Option<(String, Error)>> =
                 stream::iter(calls).buffer_unordered(PARALLEL).try_collect().await?;
@@ -211,18 +218,19 @@ impl OciRegistry {
         Ok(kept)
     }
 
-    /// The digest again and why, where the registry does not delete it.
+    /// Deletes a manifest. Returns the digest and the reason if the registry refuses.
     async fn delete(&self, repository: &str, digest: &str) -> Result<Option<(String, Error)>, Error> {
         let call = Call {
             method: Method::DELETE,
             path: format!("/v2/{repository}/manifests/{digest}"),
             scope: format!("repository:{repository}:delete,pull"),
         };
-        // Each by itself: whoever does not lead any more removes nothing that is pushed to a successor.
-        let answer = self.http.write(&call, &self.writes).await?;
+        // Each call needs a permit of its own, so that a former leader removes nothing that is pushed under its
+        // successor.
+        let answer = self.client.write(&call, &self.writes).await?;
         match answer.status {
             StatusCode::ACCEPTED | StatusCode::OK | StatusCode::NOT_FOUND => Ok(None),
-            // zot and GitLab's registry say either of what another manifest names.
+            // zot and GitLab's registry answer either of these for a manifest that another one names.
             StatusCode::METHOD_NOT_ALLOWED => Ok(Some((digest.to_owned(), does_not_delete()))),
             StatusCode::CONFLICT => Ok(Some((digest.to_owned(), answer.failure()))),
             _ => Err(answer.failure()),
@@ -243,7 +251,7 @@ fn record(provenance: RegistryProvenance) -> RegistryRecord {
 }
 
 impl Backend for OciRegistry {
-    fn sort(&self) -> RegistryBackend {
+    fn backend_type(&self) -> RegistryBackend {
         RegistryBackend::Oci
     }
 
@@ -251,11 +259,11 @@ impl Backend for OciRegistry {
         &'a self,
         place: &'a RegistryPlace,
         consent: bool,
-    ) -> BoxFuture<'a, Result<Provided, Error>> {
+    ) -> BoxFuture<'a, Result<ProvideResult, Error>> {
         Self::provide(self, place, consent).boxed()
     }
 
-    /// Nothing is ever made there.
+    /// This backend creates nothing in the registry.
     fn recover<'a>(
         &'a self,
         place: &'a RegistryPlace,
@@ -268,17 +276,17 @@ impl Backend for OciRegistry {
         found.boxed()
     }
 
-    /// What is ours is a name, which cannot be lost.
+    /// A prefix is only a name, which cannot be lost.
     fn inspect<'a>(
         &'a self,
         _place: &'a RegistryPlace,
         _record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
-        std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
+    ) -> BoxFuture<'a, Result<RecordedState, Error>> {
+        std::future::ready(Ok(RecordedState::Present { locked: false })).boxed()
     }
 
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
-        let found = async move { Ok(Some(inventory::read(&self.http, &self.known, place).await?.measured)) };
+        let found = async move { Ok(Some(scan::scan(&self.client, &self.cache, place).await?.measured)) };
         found.boxed()
     }
 
@@ -287,7 +295,7 @@ impl Backend for OciRegistry {
         place: &'a RegistryPlace,
         _record: &'a RegistryRecord,
         is_closed: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>> {
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>> {
         Self::remove(self, place, is_closed).boxed()
     }
 
@@ -295,7 +303,7 @@ impl Backend for OciRegistry {
         self.writes.have_ended()
     }
 
-    fn late_pushes(&self) -> Duration {
-        Duration::from_secs(UNKNOWN_SECONDS + TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCKS_SECONDS)
+    fn late_push_window(&self) -> Duration {
+        Duration::from_secs(API_LAG_SECONDS + TOKEN_SECONDS_MAX + TOKEN_LEEWAY_SECONDS + CLOCK_SKEW_SECONDS)
     }
 }

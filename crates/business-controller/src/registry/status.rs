@@ -1,11 +1,10 @@
-//! The status of an image namespace or chart group. What it says is pure; a write happens only when it says something new.
+//! Computes the status of an image namespace or chart group (pure), and writes it if it differs.
 
 use super::backend::Measured;
-use super::content::OfContent;
+use super::content::HasContent;
 use super::kind::{Registered, RegisteredView};
 use crate::context::Context;
 use crate::error::Error;
-use crate::outcome::PassOutcome;
 use crate::status::write_status;
 use business_types::condition::{
     self, FALSE, PROVISIONED, READY, REGISTRY_REACHABLE, TERMINATING, TRUE, UNKNOWN, WITHIN_QUOTA, reason,
@@ -16,117 +15,130 @@ use meta::quantity::{Format, Quantity};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// What a pass has seen.
+/// What a pass has observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum RegistryObservation {
     NoRegistry,
     Unreachable(String),
-    /// The registry cannot have it for the object.
+    /// The object cannot have the place.
     Refused(String),
-    /// The registry has it for the object since a moment ago.
+    /// The object has just got the place.
     Provided {
         record: RegistryRecord,
-        /// The object was locked before this controller looked after it.
+        /// Whether the object was imported as locked.
         came_locked: bool,
     },
-    There {
+    Present {
         record: RegistryRecord,
         locked: bool,
         measured: Measurement,
-        /// The mark of the last change that was told before it was measured.
+        /// The mark of the last change that the registry had reported before the measurement.
         mark: Option<String>,
     },
 }
 
-/// What a pass has measured.
+/// The measurement of a pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measurement {
     NotDue,
-    /// The registry does not tell.
-    NotTold,
-    /// There is more than can be measured: why it is said so.
-    Beyond(String),
-    Of(Measured),
+    /// The registry does not tell sizes.
+    Unsupported,
+    /// The content cannot be measured, and why.
+    Unmeasurable(String),
+    Measured(Measured),
 }
 
-/// The status after what was seen of the object, or of an earlier version of it. `now` is RFC 3339.
-pub fn next<K: RegistryKind>(object: &RegisteredView<K>, sight: Sight, now: &str) -> RegistryStatus {
+/// The next status, from an observation of this object or an earlier version of it. `now` is RFC 3339.
+pub fn next<K: RegistryKind>(
+    object: &RegisteredView<K>,
+    observation: RegistryObservation,
+    now: &str,
+) -> RegistryStatus {
     let mut status = object.status.clone();
     let generation = object.generation;
     status.observed_generation = Some(generation);
-    let pass = Pass { generation, now };
-    let beyond = beyond(&status, &sight);
-    match sight {
-        Sight::NoRegistry => {
-            pass.say(&mut status, READY, FALSE, reason::NO_REGISTRY, "the controller has no registry");
+    let writer = StatusWriter { generation, now };
+    let unmeasurable = unmeasurable(&status, &observation);
+    match observation {
+        RegistryObservation::NoRegistry => {
+            writer.set_condition(
+                &mut status,
+                READY,
+                FALSE,
+                reason::NO_REGISTRY,
+                "the controller has no registry",
+            );
         }
-        Sight::Unreachable(why) => {
-            pass.say(&mut status, REGISTRY_REACHABLE, FALSE, reason::UNREACHABLE, &why);
-            pass.say(&mut status, READY, UNKNOWN, reason::UNREACHABLE, "");
+        RegistryObservation::Unreachable(why) => {
+            writer.set_condition(&mut status, REGISTRY_REACHABLE, FALSE, reason::UNREACHABLE, &why);
+            writer.set_condition(&mut status, READY, UNKNOWN, reason::UNREACHABLE, "");
         }
-        Sight::Refused(why) => {
-            pass.say(&mut status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
-            pass.say(&mut status, PROVISIONED, FALSE, reason::REGISTRY_CONFLICT, &why);
-            pass.say(&mut status, READY, FALSE, reason::REGISTRY_CONFLICT, &why);
-            pass.enter(&mut status, RegistryPhase::Failed, Some((reason::REGISTRY_CONFLICT, &why)));
+        RegistryObservation::Refused(why) => {
+            writer.set_condition(&mut status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
+            writer.set_condition(&mut status, PROVISIONED, FALSE, reason::REGISTRY_CONFLICT, &why);
+            writer.set_condition(&mut status, READY, FALSE, reason::REGISTRY_CONFLICT, &why);
+            writer.set_phase(&mut status, RegistryPhase::Failed, Some((reason::REGISTRY_CONFLICT, &why)));
         }
-        Sight::Provided { record, came_locked } => {
-            // A registry of TKE keeps locks itself.
+        RegistryObservation::Provided { record, came_locked } => {
+            // TKE's registry keeps locks itself.
             if came_locked && record.backend == RegistryBackend::Oci {
                 status.locked = Some(true);
             }
             let locked = came_locked && record.backend == RegistryBackend::Tke;
-            pass.there(&mut status, record, locked);
+            writer.set_present(&mut status, record, locked);
         }
-        Sight::There { record, locked, measured, mark } => {
-            if matches!(measured, Measurement::Of(_) | Measurement::NotTold) {
+        RegistryObservation::Present { record, locked, measured, mark } => {
+            if matches!(measured, Measurement::Measured(_) | Measurement::Unsupported) {
                 status.measured_change = mark;
             }
-            if let Measurement::Of(Measured { bytes, untagged }) = measured {
+            if let Measurement::Measured(Measured { bytes, untagged }) = measured {
                 status.used.insert(STORAGE.to_owned(), quantity(bytes));
                 status.untagged = untagged.iter().take(UNTAGGED_MAX).map(ToString::to_string).collect();
             }
-            pass.there(&mut status, record, locked);
+            writer.set_present(&mut status, record, locked);
         }
     }
     if status.registry.is_some() {
-        let (is, why, message) = match beyond {
+        let (is, why, message) = match unmeasurable {
             Some(message) => (UNKNOWN, reason::CANNOT_BE_MEASURED, message),
-            None => within(object.spec.storage(), status.used.get(STORAGE).copied()),
+            None => within_quota(object.spec.storage(), status.used.get(STORAGE).copied()),
         };
-        pass.say(&mut status, WITHIN_QUOTA, is, why, &message);
+        writer.set_condition(&mut status, WITHIN_QUOTA, is, why, &message);
     }
     status
 }
 
-/// Why what is kept cannot be measured, as long as it is not.
-fn beyond(status: &RegistryStatus, sight: &Sight) -> Option<String> {
-    match sight {
-        Sight::There { measured: Measurement::Beyond(why), .. } => Some(why.clone()),
-        Sight::There { measured: Measurement::Of(_) | Measurement::NotTold, .. } => None,
+/// Why the content cannot be measured, until it was measured.
+fn unmeasurable(status: &RegistryStatus, observation: &RegistryObservation) -> Option<String> {
+    match observation {
+        RegistryObservation::Present { measured: Measurement::Unmeasurable(why), .. } => Some(why.clone()),
+        RegistryObservation::Present {
+            measured: Measurement::Measured(_) | Measurement::Unsupported,
+            ..
+        } => None,
         _ => status.beyond_measure().map(str::to_owned),
     }
 }
 
-/// What a pass puts into a status.
+/// Writes conditions and the phase into a status.
 #[derive(Clone, Copy)]
-struct Pass<'a> {
+struct StatusWriter<'a> {
     generation: i64,
     now: &'a str,
 }
 
-impl Pass<'_> {
-    fn say(self, status: &mut RegistryStatus, type_: &str, is: &str, why: &str, message: &str) {
+impl StatusWriter<'_> {
+    fn set_condition(self, status: &mut RegistryStatus, type_: &str, is: &str, why: &str, message: &str) {
         let condition = Condition::new(type_, is, why, message).at(self.generation);
         condition::set(&mut status.conditions, condition, self.now);
     }
 
-    /// The registry has it for the object.
-    fn there(self, status: &mut RegistryStatus, record: RegistryRecord, locked: bool) {
+    /// The object has the place.
+    fn set_present(self, status: &mut RegistryStatus, record: RegistryRecord, locked: bool) {
         status.registry = Some(record);
-        self.say(status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
-        self.say(status, PROVISIONED, TRUE, reason::PROVISIONED, "");
-        self.say(status, READY, TRUE, reason::READY, "");
+        self.set_condition(status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
+        self.set_condition(status, PROVISIONED, TRUE, reason::PROVISIONED, "");
+        self.set_condition(status, READY, TRUE, reason::READY, "");
         let (phase, why) = if status.is_locked() {
             (RegistryPhase::Locked, Some((reason::LOCKED, "locked by an operator")))
         } else if locked {
@@ -134,10 +146,10 @@ impl Pass<'_> {
         } else {
             (RegistryPhase::Available, None)
         };
-        self.enter(status, phase, why);
+        self.set_phase(status, phase, why);
     }
 
-    fn enter(self, status: &mut RegistryStatus, phase: RegistryPhase, why: Option<(&str, &str)>) {
+    fn set_phase(self, status: &mut RegistryStatus, phase: RegistryPhase, why: Option<(&str, &str)>) {
         if status.phase != phase {
             status.phase = phase;
             status.last_transition_time = Some(self.now.to_owned());
@@ -148,8 +160,8 @@ impl Pass<'_> {
     }
 }
 
-/// Whether no more is kept than may be.
-fn within(hard: Option<Quantity>, used: Option<Quantity>) -> (&'static str, &'static str, String) {
+/// The condition for the used storage: value, reason and message.
+fn within_quota(hard: Option<Quantity>, used: Option<Quantity>) -> (&'static str, &'static str, String) {
     match (hard, used) {
         (Some(hard), Some(used)) if used > hard => {
             let message =
@@ -168,8 +180,8 @@ fn quantity(bytes: u64) -> Quantity {
     Quantity::from_nanos(i128::from(bytes).saturating_mul(NANOS), Format::BinarySi)
 }
 
-/// The status of an object that is being deleted: why it is still there.
-pub fn ending<K: RegistryKind>(
+/// The status of an object that is being deleted, with the reason why it still exists.
+pub fn deleting_status<K: RegistryKind>(
     object: &RegisteredView<K>,
     why: &str,
     message: &str,
@@ -185,27 +197,14 @@ pub fn ending<K: RegistryKind>(
     status
 }
 
-/// Writes a status that says something new; the object as it is then.
+/// Writes the status if it differs. Returns the object as it is after the write.
 pub async fn write<K: RegistryKind>(
     cx: &Context,
     object: &RegisteredView<K>,
     next: &RegistryStatus,
 ) -> Result<Option<RegisteredView<K>>, Error>
 where
-    Registered<K>: OfContent,
+    Registered<K>: HasContent,
 {
     write_status(cx, object, &object.status, next).await
-}
-
-/// The same as the end of a pass.
-pub async fn show<K: RegistryKind>(
-    cx: &Context,
-    object: &RegisteredView<K>,
-    next: &RegistryStatus,
-) -> Result<PassOutcome, Error>
-where
-    Registered<K>: OfContent,
-{
-    let written = write(cx, object, next).await?;
-    Ok(if written.is_some() { PassOutcome::Applied } else { PassOutcome::Unchanged })
 }

@@ -1,6 +1,8 @@
-//! TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
+//! The backend for TKE's registry: `namespaces` and `chartgroups` of `registry.tkestack.io/v1`. It tells no sizes.
 
-use super::backend::{Backend, Content, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use super::backend::{
+    Backend, Content, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress,
+};
 use super::writes::RegistryWrites;
 use crate::error::{self, CallFailure, Error};
 use crate::fence::Fence;
@@ -17,12 +19,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const GROUP: &str = "registry.tkestack.io";
-/// Annotation of a namespace of the registry: the project that it was made for.
+/// The annotation of a registry namespace with the project that it was made for.
 const PROJECT_ANNOTATION: &str = "projectName";
-/// A read that takes longer has failed.
+/// The deadline of a read.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// TKE's registry.
+/// The backend for TKE's registry.
 pub struct TkeRegistry {
     client: Client,
     writes: RegistryWrites,
@@ -48,12 +50,12 @@ impl TkeRegistry {
         Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, plural))
     }
 
-    /// What the registry has of this tenant and name.
+    /// The registry's object of this tenant and name.
     async fn find(&self, place: &RegistryPlace) -> Result<Option<DynamicObject>, Error> {
         let fields = format!("spec.tenantID={},spec.name={}", place.tenant, place.name);
         let api = self.api(place.content);
         let found = bounded(api.list(&ListParams::default().fields(&fields))).await?;
-        // A selector that a server does not know may select everything.
+        // A server that does not know the field selector may return everything.
         let says = |object: &DynamicObject, field, wanted: &str| {
             object.data.pointer(field).is_some_and(|value| value == wanted)
         };
@@ -63,7 +65,7 @@ impl TkeRegistry {
         Ok(found.items.into_iter().find(is_it))
     }
 
-    /// What is on record, if it is still there and the object's.
+    /// The recorded object, if it still exists and belongs to the place.
     async fn find_recorded(
         &self,
         place: &RegistryPlace,
@@ -77,7 +79,7 @@ impl TkeRegistry {
         self.writes.send(async { call.await.map_err(|error| Error::Registry(error.into())) }).await
     }
 
-    async fn make(&self, place: &RegistryPlace) -> Result<Provided, Error> {
+    async fn make(&self, place: &RegistryPlace) -> Result<ProvideResult, Error> {
         let namespace = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "Namespace",
             "metadata": { "annotations": { PROJECT_ANNOTATION: place.project, UID_ANNOTATION: place.uid } },
@@ -87,28 +89,28 @@ impl TkeRegistry {
             serde_json::from_value(namespace).map_err(|error| CallFailure::Unavailable(error.to_string()))?;
         let api = self.api(Content::Images);
         match self.write(api.create(&PostParams::default(), &namespace)).await {
-            Ok(made) => Ok(Provided::Record(record(&made, RegistryProvenance::Made))),
+            Ok(made) => Ok(ProvideResult::Provided(record(&made, RegistryProvenance::Made))),
             Err(Error::Registry(CallFailure::Refused { message, .. } | CallFailure::Conflict(message))) => {
-                Ok(Provided::Refused(format!("the registry has refused the namespace: {message}")))
+                Ok(ProvideResult::Refused(format!("the registry has refused the namespace: {message}")))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<Provided, Error> {
+    async fn provide(&self, place: &RegistryPlace, consent: bool) -> Result<ProvideResult, Error> {
         let Some(found) = self.find(place).await? else {
             return match place.content {
                 Content::Images => self.make(place).await,
-                Content::Charts => Ok(Provided::Refused(
+                Content::Charts => Ok(ProvideResult::Refused(
                     "no chart group exists with the specified name in the registry".to_owned(),
                 )),
             };
         };
-        // Whose a chart group is, it says itself.
+        // A chart group itself lists its projects, so no other consent is needed.
         if let Some(record) = owned(place, &found, consent || place.content == Content::Charts) {
-            return Ok(Provided::Record(record));
+            return Ok(ProvideResult::Provided(record));
         }
-        Ok(Provided::Refused(match place.content {
+        Ok(ProvideResult::Refused(match place.content {
             Content::Images => {
                 format!("the registry has a namespace {} already that is not this object's", place.prefix())
             }
@@ -121,8 +123,8 @@ impl TkeRegistry {
         }))
     }
 
-    async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<Removal, Error> {
-        let Some(found) = self.find_recorded(place, record).await? else { return Ok(Removal::Gone) };
+    async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<RemovalProgress, Error> {
+        let Some(found) = self.find_recorded(place, record).await? else { return Ok(RemovalProgress::Done) };
         let name = found.metadata.name.clone().unwrap_or_default();
         let api = self.api(place.content);
         let result = match place.content {
@@ -143,16 +145,17 @@ impl TkeRegistry {
             }
         };
         match result {
-            // A conflict is another version, or another object: the next look tells.
-            Ok(()) | Err(Error::Registry(CallFailure::NotFound | CallFailure::Conflict(_))) => {
-                Ok(Removal::Begun(format!("{} is being removed from the registry", place.prefix())))
-            }
+            // A conflict means another version, or another object: the next pass will tell.
+            Ok(()) | Err(Error::Registry(CallFailure::NotFound | CallFailure::Conflict(_))) => Ok(
+                RemovalProgress::InProgress(format!("{} is being removed from the registry", place.prefix())),
+            ),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The record of what is an object's: made for it, or, with consent, made for its project by somebody else.
+/// The record of a registry object that is ours: made for the object, or, with consent, made for its project by
+/// somebody else.
 fn owned(place: &RegistryPlace, found: &DynamicObject, consent: bool) -> Option<RegistryRecord> {
     if place.content == Content::Images && annotation(found, UID_ANNOTATION) == place.uid {
         return Some(record(found, RegistryProvenance::Made));
@@ -177,7 +180,7 @@ fn projects(group: &DynamicObject) -> impl Iterator<Item = &Value> {
     group.data.pointer("/spec/projects").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A chart group is of the projects that it lists; a namespace of the registry lists none.
+/// Whether the place's project may use the registry object. A chart group lists its projects; a namespace lists none.
 fn is_listed(place: &RegistryPlace, object: &DynamicObject) -> bool {
     place.content == Content::Images || projects(object).any(|project| *project == place.project)
 }
@@ -187,7 +190,7 @@ fn record(object: &DynamicObject, provenance: RegistryProvenance) -> RegistryRec
 }
 
 impl Backend for TkeRegistry {
-    fn sort(&self) -> RegistryBackend {
+    fn backend_type(&self) -> RegistryBackend {
         RegistryBackend::Tke
     }
 
@@ -195,7 +198,7 @@ impl Backend for TkeRegistry {
         &'a self,
         place: &'a RegistryPlace,
         consent: bool,
-    ) -> BoxFuture<'a, Result<Provided, Error>> {
+    ) -> BoxFuture<'a, Result<ProvideResult, Error>> {
         Self::provide(self, place, consent).boxed()
     }
 
@@ -215,14 +218,14 @@ impl Backend for TkeRegistry {
         &'a self,
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
+    ) -> BoxFuture<'a, Result<RecordedState, Error>> {
         let found = async move {
             Ok(match self.find_recorded(place, record).await? {
                 Some(found) => {
                     let locked = found.data.pointer("/status/locked").and_then(Value::as_bool);
-                    RegistryState::There { locked: locked.unwrap_or_default() }
+                    RecordedState::Present { locked: locked.unwrap_or_default() }
                 }
-                None => RegistryState::Lost,
+                None => RecordedState::Lost,
             })
         };
         found.boxed()
@@ -237,7 +240,7 @@ impl Backend for TkeRegistry {
         place: &'a RegistryPlace,
         record: &'a RegistryRecord,
         _is_closed: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>> {
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>> {
         Self::remove(self, place, record).boxed()
     }
 
@@ -245,8 +248,8 @@ impl Backend for TkeRegistry {
         self.writes.have_ended()
     }
 
-    /// Its tokens are its own affair: what it has removed takes no push.
-    fn late_pushes(&self) -> Duration {
+    /// TKE's registry checks its own tokens: it takes no push to what it has removed.
+    fn late_push_window(&self) -> Duration {
         Duration::ZERO
     }
 }

@@ -1,25 +1,25 @@
-//! The writes to a registry. Like those to a member cluster each ends within the lease, whatever happens, and counts as
-//! under way until it is answered.
+//! The writes to a registry. As to a member cluster, each ends within the lease, and counts as under way until it is
+//! answered.
 
 use crate::error::{CallFailure, Error};
-use crate::fence::{Fence, OpenWrites};
+use crate::fence::{Fence, InFlightWrites};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Leave to write to a registry, and what is under way there.
+/// Sends writes to a registry, and knows which are under way.
 #[derive(Debug)]
 pub struct RegistryWrites {
     fence: Arc<Fence>,
-    open: OpenWrites,
+    open: InFlightWrites,
 }
 
 impl RegistryWrites {
-    /// As this fence allows.
+    /// Writes as this fence permits.
     pub fn new(fence: Arc<Fence>) -> Self {
-        Self { fence, open: OpenWrites::default() }
+        Self { fence, open: InFlightWrites::default() }
     }
 
-    /// Sends a write. Nothing of it may be sent before it is polled.
+    /// Sends a write. The future must not send anything before it is polled.
     pub async fn send<T>(&self, write: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let open = self.fence.begin_write(&self.open)?;
         let deadline = self.fence.write_deadline();
@@ -33,8 +33,8 @@ impl RegistryWrites {
         result
     }
 
-    /// Whether nothing can come any more that is not seen yet, neither a former holder's nor of ours without an answer.
-    /// Else the time to wait.
+    /// Whether no write can arrive any more that was not seen yet, neither of a former holder nor one of ours without
+    /// an answer. Otherwise the time to wait.
     pub fn have_ended(&self) -> Result<(), Duration> {
         self.fence.may_confirm(&self.open)
     }

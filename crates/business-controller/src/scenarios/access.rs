@@ -1,11 +1,11 @@
-//! Who may use a namespace in its cluster, and who does not any more.
+//! Who may use a namespace in its cluster, and who may not any more.
 
 use crate::controller::Controller as _;
 use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{Fault, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, QUOTA, World};
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::namespace::kind::NamespaceView;
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::project::kind::BusinessProject;
@@ -26,8 +26,8 @@ fn of_acme() -> NamespaceView {
     object
 }
 
-/// A namespace of tenant acme in use, whose project has these members.
-async fn used_by(members: &[&str]) -> World {
+/// A namespace in use of tenant acme, in a project with these members.
+async fn world_with_members(members: &[&str]) -> World {
     let world = World::new();
     world.holds(&of_acme());
     world.has_members(members);
@@ -38,7 +38,7 @@ async fn used_by(members: &[&str]) -> World {
     world
 }
 
-fn shown(world: &World) -> (String, String) {
+fn access_condition(world: &World) -> (String, String) {
     let status = world.seen().status;
     let condition = condition::find(&status.conditions, ACCESS_READY).unwrap();
     (condition.status.clone(), condition.reason.clone())
@@ -46,18 +46,18 @@ fn shown(world: &World) -> (String, String) {
 
 #[tokio::test]
 async fn members_and_administrators_are_named_and_nobody_else() {
-    let world = used_by(&["alice", "bob"]).await;
+    let world = world_with_members(&["alice", "bob"]).await;
     assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:administrators"]);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice", "business:acme:bob"]);
     let role = world.stored(&World::binding(Edit))["roleRef"]["name"].clone();
-    assert_eq!((role, shown(&world)), (json!("business:edit"), ("True".into(), "Granted".into())));
+    assert_eq!((role, access_condition(&world)), (json!("business:edit"), ("True".into(), "Granted".into())));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
     assert_eq!(world.calls(), NOTHING);
 }
 
 #[tokio::test]
 async fn who_is_no_member_any_more_loses_it_in_the_next_pass() {
-    let world = used_by(&["alice", "bob"]).await;
+    let world = world_with_members(&["alice", "bob"]).await;
     world.has_members(&["bob"]);
     world.pass().await.unwrap();
     assert_eq!(world.calls(), [format!("PATCH {}", World::binding(Edit))]);
@@ -68,8 +68,8 @@ async fn who_is_no_member_any_more_loses_it_in_the_next_pass() {
     assert!(world.grantees(Admin).is_some());
 }
 
-/// Project p lies below q, q below r; r is of this tenant and says this.
-fn lies_below(world: &World, access: &Value) {
+/// Puts project p below q, and q below r. Project r has these access entries.
+fn add_ancestors(world: &World, access: &Value) {
     for (name, parent, access) in [("r", "", access), ("q", "r", &json!([]))] {
         let spec = json!({ "tenantID": "acme", "parentProjectName": parent, "access": access });
         world.knows_project(&json!({ "metadata": { "name": name, "uid": name }, "spec": spec }));
@@ -80,55 +80,58 @@ fn lies_below(world: &World, access: &Value) {
 
 #[tokio::test]
 async fn a_role_further_up_counts_and_is_lost_there() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     let zoe = json!([{ "kind": "User", "name": "zoe", "role": "admin" },
         { "kind": "Group", "name": "audit", "role": "view" }]);
-    lies_below(&world, &zoe);
+    add_ancestors(&world, &zoe);
     world.pass().await.unwrap();
     let admins = ["business:acme:user:zoe", "business:acme:zoe", "business:acme:administrators"];
     assert_eq!(world.grantees(Admin).unwrap(), admins);
     assert_eq!(world.grantees(View).unwrap(), ["business:acme:group:audit"]);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
-    lies_below(&world, &json!([]));
+    add_ancestors(&world, &json!([]));
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Admin).unwrap(), ["business:acme:administrators"]);
     assert_eq!(world.grantees(View), None);
-    assert_eq!(shown(&world), ("True".into(), "Granted".into()));
+    assert_eq!(access_condition(&world), ("True".into(), "Granted".into()));
 }
 
 #[tokio::test]
 async fn a_parent_that_is_not_there_gives_nobody_anything_and_takes_no_role_of_others() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     world.server.edit(PROJECT, &json!({ "spec": { "tenantID": "acme", "parentProjectName": "gone" } }));
     world.catches_up();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
-    assert_eq!(shown(&world), ("False".into(), "ParentUnknown".into()));
-    // The watch has not seen it; the API knows it.
+    assert_eq!(access_condition(&world), ("False".into(), "ParentUnknown".into()));
+    // The watch has not delivered it; the API has it.
     let late = json!({ "metadata": { "name": "gone", "uid": "late" }, "spec": { "tenantID": "acme", "members": ["zoe"] } });
     world.server.put("/apis/business.tkestack.io/v1/projects/gone", &late);
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice", "business:acme:zoe"]);
-    assert_eq!(shown(&world).0, "True");
+    assert_eq!(access_condition(&world).0, "True");
     world.server.edit(PROJECT, &json!({ "spec": { "parentProjectName": "p" } }));
     world.catches_up();
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"], "a circle of one");
-    assert_eq!(shown(&world), ("False".into(), "ParentUnknown".into()));
+    assert_eq!(access_condition(&world), ("False".into(), "ParentUnknown".into()));
 }
 
 #[tokio::test]
 async fn a_change_further_up_wakes_the_namespaces_below() {
-    let world = used_by(&["alice"]).await;
-    lies_below(&world, &json!([]));
+    let world = world_with_members(&["alice"]).await;
+    add_ancestors(&world, &json!([]));
     world.woken();
     let r = RootKey::new(None, "r");
     let old = world.cx.objects.projects.get(&r).unwrap();
     let changed = |change: &dyn Fn(&mut ProjectSpec)| {
         let mut new = (*old).clone();
         change(&mut new.spec);
-        let change =
-            ViewChange { old: Some(Arc::clone(&old)), new: Some(Arc::new(new)), heard: Heard::ByEvent };
+        let change = ViewChange {
+            old: Some(Arc::clone(&old)),
+            new: Some(Arc::new(new)),
+            source: ChangeSource::WatchEvent,
+        };
         BusinessProject::changed(&world.cx, &change);
     };
     for (field, change) in [
@@ -148,8 +151,8 @@ fn zoe_views() -> Vec<AccessEntry> {
     serde_json::from_value(json!([{ "kind": "User", "name": "zoe", "role": "view" }])).unwrap()
 }
 
-/// The tenant acme names these as its administrators.
-fn is_ruled_by(world: &World, revision: &str, names: &[&str]) {
+/// Sets the administrators of tenant acme.
+fn set_administrators(world: &World, revision: &str, names: &[&str]) {
     let administrators: Value = names.iter().map(|name| json!({ "kind": "User", "name": name })).collect();
     let object = json!({
         "apiVersion": "business.tkestack.io/v1", "kind": "Tenant",
@@ -157,14 +160,14 @@ fn is_ruled_by(world: &World, revision: &str, names: &[&str]) {
         "spec": { "administrators": administrators },
     });
     let view = TenantView::decode(serde_json::from_value(object).unwrap()).unwrap();
-    let change = world.cx.objects.tenants.seen(view, Heard::ByEvent).unwrap();
+    let change = world.cx.objects.tenants.upsert(view, ChangeSource::WatchEvent).unwrap();
     BusinessTenant::changed(&world.cx, &change);
 }
 
 #[tokio::test]
 async fn whom_the_tenant_names_rules_until_it_names_him_no_more() {
-    let world = used_by(&[]).await;
-    lies_below(&world, &json!([]));
+    let world = world_with_members(&[]).await;
+    add_ancestors(&world, &json!([]));
     for (revision, names, named) in [
         (
             "1",
@@ -174,7 +177,7 @@ async fn whom_the_tenant_names_rules_until_it_names_him_no_more() {
         ("2", vec![], vec!["business:acme:administrators"]),
     ] {
         world.woken();
-        is_ruled_by(&world, revision, &names);
+        set_administrators(&world, revision, &names);
         assert!(world.woken().contains(&"p/n".to_owned()), "its namespaces are looked at");
         world.pass().await.unwrap();
         assert_eq!(world.grantees(Admin).unwrap(), named);
@@ -183,12 +186,12 @@ async fn whom_the_tenant_names_rules_until_it_names_him_no_more() {
 
 #[tokio::test]
 async fn who_has_left_is_out_although_the_cluster_does_not_take_who_has_come() {
-    let world = used_by(&["alice", "bob"]).await;
+    let world = world_with_members(&["alice", "bob"]).await;
     world.server.refuse_text("business:acme:eve");
     world.has_members(&["bob", "eve"]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
-    assert_eq!(shown(&world), ("False".into(), "Refused".into()));
+    assert_eq!(access_condition(&world), ("False".into(), "Refused".into()));
 
     world.server.refuse(&format!("PATCH {}", World::binding(Edit)));
     world.has_members(&[]);
@@ -198,7 +201,7 @@ async fn who_has_left_is_out_although_the_cluster_does_not_take_who_has_come() {
 
 #[tokio::test]
 async fn who_has_left_is_out_without_a_key_to_seal_with_and_without_our_label() {
-    let mut world = used_by(&["alice", "bob"]).await;
+    let mut world = world_with_members(&["alice", "bob"]).await;
     world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": null } }));
     world.server.refuse(QUOTAS);
     world.watches();
@@ -206,7 +209,7 @@ async fn who_has_left_is_out_without_a_key_to_seal_with_and_without_our_label() 
     drop(world.pass().await);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
 
-    Arc::get_mut(&mut world.cx).unwrap().seals = crate::seal::Seals::default();
+    Arc::get_mut(&mut world.cx).unwrap().seals = crate::seal::SealKeys::default();
     world.has_members(&[]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Waiting);
     assert_eq!(world.grantees(Edit), None);
@@ -214,7 +217,7 @@ async fn who_has_left_is_out_without_a_key_to_seal_with_and_without_our_label() 
 
 #[tokio::test]
 async fn bindings_that_somebody_has_made_are_told_and_left_alone() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     let other = format!("{BINDINGS}/ci");
     let ci = json!([{ "kind": "ServiceAccount", "namespace": "web", "name": "ci" }]);
     world.server.put(
@@ -227,7 +230,7 @@ async fn bindings_that_somebody_has_made_are_told_and_left_alone() {
     let told = |world: &World| condition::find(&world.seen().status.conditions, OTHER_ACCESS).cloned();
     let condition = told(&world).unwrap();
     assert!(condition.is_true() && condition.message.contains("ci (edit to ServiceAccount web/ci)"));
-    assert_eq!(shown(&world).0, "True", "ours are right");
+    assert_eq!(access_condition(&world).0, "True", "ours are right");
     world.has_members(&[]);
     world.pass().await.unwrap();
     assert!(world.server.find(&other).is_some(), "it is somebody's own");
@@ -239,7 +242,7 @@ async fn bindings_that_somebody_has_made_are_told_and_left_alone() {
 
 #[tokio::test]
 async fn what_the_owner_does_to_the_bindings_is_undone() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     let edit = World::binding(Edit);
     let before = world.stored(&edit)["subjects"].clone();
     let eve = json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }]);
@@ -264,41 +267,41 @@ async fn what_the_owner_does_to_the_bindings_is_undone() {
     assert!(world.grantees(Admin).is_some());
 }
 
-fn restored(world: &World) -> u64 {
+fn restored_bindings(world: &World) -> u64 {
     world.cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Binding }).get()
 }
 
 #[tokio::test]
 async fn a_binding_that_somebody_changed_is_told_and_one_that_was_asked_for_is_not() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     world.has_members(&["alice", "bob"]);
     world.pass().await.unwrap();
     world.has_members(&[]);
     world.pass().await.unwrap();
     world.has_members(&["alice"]);
     world.pass().await.unwrap();
-    assert_eq!(restored(&world), 0, "the project's members have changed");
+    assert_eq!(restored_bindings(&world), 0, "the project's members have changed");
 
     let eve = json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve" }]);
     world.server.edit(&World::binding(Edit), &json!({ "subjects": eve }));
     world.watches();
     world.pass().await.unwrap();
-    assert_eq!(restored(&world), 1);
+    assert_eq!(restored_bindings(&world), 1);
     world.server.remove(&World::binding(Admin));
     world.watches();
     world.pass().await.unwrap();
-    assert_eq!(restored(&world), 2);
+    assert_eq!(restored_bindings(&world), 2);
     world.pass().await.unwrap();
-    assert_eq!(restored(&world), 2, "nothing was to be done");
+    assert_eq!(restored_bindings(&world), 2, "nothing was to be done");
 
     world.holds(&world.seen().ending());
     world.pass().await.unwrap();
-    assert_eq!(restored(&world), 2, "what goes with its object was taken by nobody");
+    assert_eq!(restored_bindings(&world), 2, "what goes with its object was taken by nobody");
 }
 
 #[tokio::test]
 async fn a_member_leaves_even_while_the_quota_cannot_be_written() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     world.holds(&world.seen().annotated("business.tkestack.io/x", "1").asks(&[("pods", "4")]));
     world.server.refuse(QUOTAS);
     world.has_members(&[]);
@@ -318,24 +321,24 @@ async fn nobody_comes_into_a_namespace_whose_quota_the_cluster_refuses() {
     }
     assert!(world.server.find(NAMESPACE).is_some(), "it is there, without a quota");
     assert!(world.server.list(BINDINGS).is_empty());
-    assert_eq!(shown(&world), ("Unknown".into(), "Pending".into()));
+    assert_eq!(access_condition(&world), ("Unknown".into(), "Pending".into()));
     world.server.forget_faults();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
-    assert_eq!(shown(&world), ("True".into(), "Granted".into()));
-    assert_eq!(restored(&world), 0);
+    assert_eq!(access_condition(&world), ("True".into(), "Granted".into()));
+    assert_eq!(restored_bindings(&world), 0);
 }
 
 #[tokio::test]
 async fn while_the_quota_is_gone_people_leave_and_who_has_come_comes_with_it() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     world.server.remove(QUOTA);
     world.watches();
     world.server.refuse(QUOTAS);
     world.has_members(&["alice", "bob"]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"], "nobody is added");
-    assert_eq!(shown(&world), ("Unknown".into(), "Pending".into()));
+    assert_eq!(access_condition(&world), ("Unknown".into(), "Pending".into()));
     world.has_members(&["bob"]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.grantees(Edit).unwrap(), NOTHING);
@@ -348,7 +351,7 @@ async fn while_the_quota_is_gone_people_leave_and_who_has_come_comes_with_it() {
     let edit = format!("PATCH {}", World::binding(Edit));
     assert_eq!(writes, [format!("POST {QUOTAS}"), edit, format!("PATCH {OBJECT}/status")]);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
-    assert_eq!((shown(&world).0, restored(&world)), ("True".into(), 0));
+    assert_eq!((access_condition(&world).0, restored_bindings(&world)), ("True".into(), 0));
 }
 
 #[tokio::test]
@@ -359,7 +362,7 @@ async fn a_cluster_that_takes_no_bindings_keeps_nobody_from_his_quota() {
     world.has_members(&["alice"]);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
-    assert_eq!(shown(&world), ("False".into(), "Refused".into()));
+    assert_eq!(access_condition(&world), ("False".into(), "Refused".into()));
 }
 
 #[tokio::test]
@@ -367,19 +370,19 @@ async fn where_bindings_cannot_be_listed_that_is_said_and_nothing_is_tried() {
     let world = World::new();
     world.member.observed.reset();
     let forbidden = ListFailure { text: "403 rolebindings is forbidden".to_owned(), is_forbidden: true };
-    world.member.observed.bindings_failed(&forbidden);
+    world.member.observed.binding_list_failed(&forbidden);
     world.holds(&of_acme());
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-    assert_eq!(shown(&world), ("False".into(), "Refused".into()));
+    assert_eq!(access_condition(&world), ("False".into(), "Refused".into()));
     assert!(world.server.list(BINDINGS).is_empty());
 }
 
 #[tokio::test]
 async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed() {
-    let world = used_by(&["alice", "bob"]).await;
+    let world = world_with_members(&["alice", "bob"]).await;
     world.member.observed.reset();
     let too_much = ListFailure { text: "the pages of lists may be 32 MiB".to_owned(), is_forbidden: false };
-    world.member.observed.bindings_failed(&too_much);
+    world.member.observed.binding_list_failed(&too_much);
     world.has_members(&["bob"]);
     drop(world.pass().await);
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:bob"]);
@@ -391,9 +394,9 @@ async fn who_has_left_is_out_although_there_are_more_bindings_than_can_be_listed
 
 #[tokio::test(start_paused = true)]
 async fn who_has_left_does_not_stay_in_until_a_long_list_ends() {
-    let world = used_by(&["alice", "bob"]).await;
+    let world = world_with_members(&["alice", "bob"]).await;
     world.member.observed.reset();
-    world.member.observed.bindings_begin();
+    world.member.observed.begin_binding_list();
     for _ in 0..8 {
         tokio::time::advance(Duration::from_secs(4)).await;
         world.renews(tokio::time::Instant::now());
@@ -405,17 +408,17 @@ async fn who_has_left_does_not_stay_in_until_a_long_list_ends() {
 
 #[tokio::test]
 async fn in_a_namespace_that_somebody_made_in_the_place_of_ours_nobody_is_named() {
-    let world = used_by(&["alice"]).await;
+    let world = world_with_members(&["alice"]).await;
     world.server.remove(NAMESPACE);
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
     world.watches();
     world.pass().await.unwrap();
     assert!(world.server.list(BINDINGS).is_empty());
-    assert_eq!(shown(&world), ("False".into(), "Replaced".into()));
+    assert_eq!(access_condition(&world), ("False".into(), "Replaced".into()));
 }
 
-/// A namespace of somebody else's that is to be taken over for alice's project, on record.
-async fn consented() -> World {
+/// A namespace of somebody else that alice's project has consent to adopt, and that is on record.
+async fn adoptable_world() -> World {
     let world = World::new();
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     world
@@ -429,7 +432,7 @@ async fn consented() -> World {
 
 #[tokio::test]
 async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
-    let world = consented().await;
+    let world = adoptable_world().await;
     assert!(world.server.list(BINDINGS).is_empty(), "it is not ours yet");
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
@@ -443,7 +446,7 @@ async fn what_was_adopted_is_bound_and_released_without_our_bindings() {
 
 #[tokio::test]
 async fn a_quota_that_counts_only_some_objects_lets_nobody_in() {
-    let world = consented().await;
+    let world = adoptable_world().await;
     let spec = json!({ "hard": { "pods": "3" }, "scopes": ["BestEffort"] });
     world.server.put(QUOTA, &json!({ "metadata": { "name": "web", "uid": "his" }, "spec": spec }));
     for _ in 0..2 {
@@ -455,10 +458,10 @@ async fn a_quota_that_counts_only_some_objects_lets_nobody_in() {
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
 }
 
-/// Somebody's finalizer keeps it.
+/// A finalizer of somebody else keeps the binding.
 #[tokio::test]
 async fn a_binding_that_stays_in_a_namespace_that_is_given_back_names_nobody() {
-    let world = consented().await;
+    let world = adoptable_world().await;
     world.pass().await.unwrap();
     world.enforces("1");
     world.pass().await.unwrap();
@@ -470,10 +473,10 @@ async fn a_binding_that_stays_in_a_namespace_that_is_given_back_names_nobody() {
     }
 }
 
-/// Each pass tries to take somebody out first, and a write without an answer is waited for.
+/// Each pass tries to remove somebody first, and a write without an answer is waited for.
 #[tokio::test]
 async fn what_is_given_up_goes_although_no_binding_can_be_written() {
-    let world = consented().await;
+    let world = adoptable_world().await;
     world.pass().await.unwrap();
     world.enforces("1");
     world.pass().await.unwrap();
@@ -489,11 +492,11 @@ async fn what_is_given_up_goes_although_no_binding_can_be_written() {
     assert!(world.server.find(OBJECT).is_none() && world.server.find(NAMESPACE).is_some());
 }
 
-/// Its object has gone: nobody looks after it any more.
+/// The object is gone, so nobody reconciles its bindings later.
 #[tokio::test]
 async fn in_an_abandoned_namespace_nobody_keeps_a_role() {
     for refused in [None, Some(BINDINGS)] {
-        let world = used_by(&["alice"]).await;
+        let world = world_with_members(&["alice"]).await;
         world.server.linger();
         world.holds(&world.seen().ending());
         assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
@@ -510,7 +513,7 @@ async fn in_an_abandoned_namespace_nobody_keeps_a_role() {
 
 #[tokio::test(start_paused = true)]
 async fn a_binding_whose_answer_was_lost_is_found() {
-    let world = used_by(&[]).await;
+    let world = world_with_members(&[]).await;
     world.has_members(&["alice"]);
     world.server.fault(Fault::AnswerLost);
     let outcome = world.pass().await;
@@ -519,7 +522,7 @@ async fn a_binding_whose_answer_was_lost_is_found() {
     world.renews(tokio::time::Instant::now());
     world.pass().await.unwrap();
     assert_eq!(world.grantees(Edit).unwrap(), ["business:acme:alice"]);
-    assert_eq!(shown(&world).0, "True");
+    assert_eq!(access_condition(&world).0, "True");
 }
 
 #[tokio::test]

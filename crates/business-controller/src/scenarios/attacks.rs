@@ -1,4 +1,4 @@
-//! A person who is admin of his own cluster namespace, or of the whole cluster.
+//! A person who is admin of a cluster's namespace, or of the whole cluster.
 
 use crate::fixtures::pending;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
@@ -7,7 +7,7 @@ use business_types::names::DELETE_REPLACED_ANNOTATION;
 use serde_json::{Value, json};
 use tokio::time::{Duration, advance};
 
-/// An object that is available, and its namespace in use.
+/// An Available object with its namespace in use.
 async fn available() -> World {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
@@ -76,7 +76,7 @@ async fn marks_that_are_taken_away_are_restored() {
     assert_eq!(world.stored(QUOTA)["spec"], quota["spec"]);
 }
 
-/// As a controller of his does it, which knows better.
+/// A controller of the owner undoes our writes each time.
 #[tokio::test(start_paused = true)]
 async fn what_he_changes_back_each_time_is_repaired_ever_more_slowly() {
     let world = available().await;
@@ -99,7 +99,7 @@ async fn what_he_changes_back_each_time_is_repaired_ever_more_slowly() {
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
         assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }));
     }
-    // What somebody asks for does not wait.
+    // A change of the object does not wait for the backoff.
     changes();
     world.holds(&world.seen().asks(&[("pods", "2")]));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
@@ -131,7 +131,7 @@ async fn a_namespace_that_he_deletes_and_makes_again_keeps_the_charge() {
     assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
 }
 
-/// He has made another namespace in the place of ours, in a cluster with the policies of deploy/member.
+/// The owner has made another namespace in the place of ours, in a cluster with the policies of deploy/member.
 async fn replaced() -> World {
     let world = available().await;
     world.server.remove(NAMESPACE);
@@ -141,14 +141,14 @@ async fn replaced() -> World {
     world
 }
 
-/// What the condition of the object says.
-fn said(world: &World, type_: &str) -> String {
+/// The message of a condition of the object.
+fn condition_message(world: &World, type_: &str) -> String {
     let conditions = world.stored(OBJECT)["status"]["conditions"].clone();
     let found = conditions.as_array().unwrap().iter().find(|condition| condition["type"] == type_);
     found.map(|found| found["message"].as_str().unwrap().to_owned()).unwrap_or_default()
 }
 
-fn consents_in_the_cluster(world: &World) {
+fn consent_in_cluster(world: &World) {
     let consent = json!({ (DELETE_REPLACED_ANNOTATION): "his" });
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": consent } }));
     world.watches();
@@ -170,7 +170,7 @@ async fn what_he_made_in_the_place_of_ours_is_deleted_when_both_sides_have_conse
     world.holds(&world.seen().annotated(DELETE_REPLACED_ANNOTATION, "his"));
     for _ in 0..2 {
         assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
-        let said = said(&world, "Replaced");
+        let said = condition_message(&world, "Replaced");
         assert!(said.contains("refused the deletion with 403"), "{said}");
         assert!(
             said.contains("annotating the namespace there with business.tkestack.io/delete-replaced=his")
@@ -179,14 +179,14 @@ async fn what_he_made_in_the_place_of_ours_is_deleted_when_both_sides_have_conse
         assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "3" }), "meanwhile it has the quota");
         world.watches();
     }
-    consents_in_the_cluster(&world);
+    consent_in_cluster(&world);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.server.find(NAMESPACE), None);
     world.watches();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
     assert_ne!(world.stored(NAMESPACE)["metadata"]["uid"], "his", "ours is made anew");
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
-    assert_eq!(said(&world, "Replaced"), "");
+    assert_eq!(condition_message(&world, "Replaced"), "");
 }
 
 #[tokio::test]
@@ -196,19 +196,19 @@ async fn what_may_be_ours_is_left_as_it_is_until_both_sides_have_consented_to_it
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "his" } }));
     world.holds(&pending(&[("pods", "3")]).ending().annotated(DELETE_REPLACED_ANNOTATION, "his"));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
-    let said = said(&world, "Terminating");
+    let said = condition_message(&world, "Terminating");
     assert!(
         said.contains("annotating the namespace there with business.tkestack.io/delete-replaced=his"),
         "{said}"
     );
     assert!(world.stored(NAMESPACE)["metadata"]["annotations"].is_null(), "he may delete it himself");
-    consents_in_the_cluster(&world);
+    consent_in_cluster(&world);
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!((world.server.find(NAMESPACE), world.server.find(OBJECT)), (None, None));
 }
 
-/// It does not change faster than it can be followed: it is refused, and that is said.
+/// The pass ends with the refusal, and not as if the namespace kept changing under it.
 #[tokio::test(start_paused = true)]
 async fn marks_that_the_cluster_refuses_are_told() {
     let world = replaced().await;

@@ -1,24 +1,24 @@
 use super::ledger::Ledger;
+use crate::acquisition::AcquisitionSnapshot;
 use crate::audit::Audit;
-use crate::audit::look::{Room, look};
+use crate::audit::scan::{ScanBudget, scan_cluster};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fence::Moment;
 use crate::fixtures::server::{CLUSTER, Fault, Link, Passage, Server};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, OTHER_PROJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID, bulky, pending};
-use crate::inventory::Inventory;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, RootKey};
-use crate::member::counting::RECOUNT;
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey};
+use crate::member::recount::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
-use crate::namespace::trouble::NamespaceTrouble;
-use crate::objects::ObjectKey;
+use crate::namespace::problem::NamespaceProblem;
+use crate::objects::ObjectRef;
 use crate::outcome::{PassOutcome, StateLabels};
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::seal::Keyring;
-use crate::seal::keeper::Keeper;
+use crate::seal::key_manager::KeyManager;
 use crate::shares::Share;
 use business_types::Comparison;
 use business_types::access::AccessRole::{Admin, Edit};
@@ -34,7 +34,7 @@ async fn audit(world: &World) -> Comparison {
 }
 
 /// A namespace of the project in the cluster, in use, whose object was lost.
-async fn lost() -> (World, String) {
+async fn world_with_lost_object() -> (World, String) {
     let world = World::new();
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
@@ -44,7 +44,7 @@ async fn lost() -> (World, String) {
     (world, uid)
 }
 
-fn told(uid: &str, state: &str) -> Value {
+fn orphans(uid: &str, state: &str) -> Value {
     json!([{ "clusterName": "c1", "namespace": "web", "uid": uid, "state": state, "hard": { "pods": "3" } }])
 }
 
@@ -61,15 +61,15 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
     world.server.remove(OBJECT);
     let comparison = audit(&world).await;
     let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
-    assert_eq!((&world.project()["status"]["orphans"], comparison.unreported), (&told(&uid, "Lost"), 0));
+    assert_eq!((&world.project()["status"]["orphans"], comparison.unreported), (&orphans(&uid, "Lost"), 0));
 
-    // A cluster that does not answer takes nothing back.
+    // A cluster that does not answer deletes nothing.
     let since = "2026-01-01T00:00:00Z".to_owned();
     world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
     world.server.remove(NAMESPACE);
     let comparison = audit(&world).await;
     assert!(comparison.missing.contains_key("c1") && comparison.clusters.is_empty());
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
 
     world.member.set_reach(Reach::Reachable);
     audit(&world).await;
@@ -78,32 +78,32 @@ async fn an_orphan_is_told_to_its_project_and_forgotten_when_it_is_gone() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_large_together_keeps_nothing_from_being_compared() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     for number in 0..100 {
         world.server.put(&format!("/api/v1/namespaces/theirs/resourcequotas/x{number}"), &bulky());
     }
     let comparison = audit(&world).await;
     assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
 }
 
-/// Of tenant acme, in use by alice, by a template's role as well; beside them lies a binding of somebody's own.
-async fn used() -> World {
+/// A namespace of tenant acme that alice uses, with a binding of a template. Beside them is a binding of somebody else.
+async fn world_with_bindings() -> World {
     let world = World::new();
     let mut object = pending(&[("pods", "3")]);
     object.spec.tenant_id = "acme".into();
     world.holds(&object);
     world.has_members(&["alice"]);
     world.pass().await.unwrap();
-    binds(&world, TEMPLATES_BINDING, &json!({ "business.tkestack.io/template": "standard" }));
-    binds(&world, OWN_BINDING, &json!({}));
+    add_binding(&world, TEMPLATES_BINDING, &json!({ "business.tkestack.io/template": "standard" }));
+    add_binding(&world, OWN_BINDING, &json!({}));
     world.enforces("1");
     assert!(world.grantees(Edit).is_some() && world.grantees(Admin).is_some());
     world
 }
 
-/// Somebody has a role by a binding with these labels.
-fn binds(world: &World, name: &str, labels: &Value) {
+/// Adds a binding with these labels that names somebody.
+fn add_binding(world: &World, name: &str, labels: &Value) {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": { "name": name, "uid": name, "labels": labels },
@@ -123,7 +123,7 @@ const OWN_BINDING: &str = "ci";
 
 #[tokio::test]
 async fn in_a_namespace_whose_object_is_lost_nobody_keeps_a_role() {
-    let world = used().await;
+    let world = world_with_bindings().await;
     audit(&world).await;
     assert_eq!(bindings(&world).len(), 4, "its object lives");
     world.server.remove(OBJECT);
@@ -139,10 +139,10 @@ async fn in_a_namespace_whose_object_is_lost_nobody_keeps_a_role() {
     assert_eq!(bindings(&world), [OWN_BINDING]);
 }
 
-/// A webhook for what is changed is dead, and deletions do not ask it.
+/// The webhook for updates is dead, and it is not called for deletions.
 #[tokio::test]
 async fn a_binding_that_cannot_be_emptied_is_deleted() {
-    let world = used().await;
+    let world = world_with_bindings().await;
     world.server.remove(OBJECT);
     world.server.refuse_because(&format!("PATCH {BINDINGS}"), "InternalError");
     audit(&world).await;
@@ -151,10 +151,10 @@ async fn a_binding_that_cannot_be_emptied_is_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn roles_that_take_long_to_take_away_keep_nothing_from_being_told() {
-    let world = used().await;
+    let world = world_with_bindings().await;
     for number in 0..60 {
         let labels = json!({ "business.tkestack.io/template": "standard" });
-        binds(&world, &format!("{TEMPLATES_BINDING}-{number:02}"), &labels);
+        add_binding(&world, &format!("{TEMPLATES_BINDING}-{number:02}"), &labels);
         world.server.fault(Fault::AnswerLost);
     }
     world.watches();
@@ -166,7 +166,7 @@ async fn roles_that_take_long_to_take_away_keep_nothing_from_being_told() {
 
 #[tokio::test]
 async fn where_no_seal_says_that_a_namespace_is_ours_its_bindings_stay() {
-    let world = used().await;
+    let world = world_with_bindings().await;
     let unsealed = json!({ "metadata": { "annotations": { "business.tkestack.io/seal": null } } });
     world.server.edit(NAMESPACE, &unsealed);
     world.server.edit(QUOTA, &unsealed);
@@ -177,31 +177,31 @@ async fn where_no_seal_says_that_a_namespace_is_ours_its_bindings_stay() {
 
 #[tokio::test]
 async fn what_another_cluster_does_not_have_is_not_written_off() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     audit(&world).await;
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
     world.server.remove(NAMESPACE);
     world.server.is_cluster("another");
     let comparison = audit(&world).await;
     assert!(comparison.missing.contains_key("c1") && comparison.clusters.is_empty(), "{comparison:?}");
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
     world.server.is_cluster(CLUSTER_UID);
     audit(&world).await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
 
-/// It is asked before it is looked at and again when everything was judged.
+/// The cluster is identified before it is compared, and again after everything was judged.
 #[tokio::test]
 async fn an_audit_in_whose_midst_another_cluster_answers_counts_for_nothing() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     audit(&world).await;
     world.server.remove(NAMESPACE);
     world.server.becomes_cluster("another");
     let comparison = audit(&world).await;
     assert!(comparison.missing.contains_key("c1"), "{comparison:?}");
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
 
-    let world = used().await;
+    let world = world_with_bindings().await;
     world.server.remove(OBJECT);
     world.server.becomes_cluster("another");
     assert!(audit(&world).await.missing.contains_key("c1"));
@@ -210,7 +210,7 @@ async fn an_audit_in_whose_midst_another_cluster_answers_counts_for_nothing() {
 
 #[tokio::test]
 async fn an_orphan_is_found_by_either_of_its_seals_and_charged_the_most_that_anything_says() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null, "labels": null } }));
     world.server.edit(QUOTA, &json!({ "status": { "hard": { "pods": "5" }, "used": { "pods": "4" } } }));
     audit(&world).await;
@@ -227,14 +227,14 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let metadata =
         json!({ "name": "web", "uid": "w", "annotations": { "business.tkestack.io/uid": "released" } });
     world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
-    let survey = crate::audit::survey::Survey::make(&world.cx.business).await.unwrap();
+    let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
-    let room = Room::new(usize::MAX, 1);
-    let sights = look(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
+    let room = ScanBudget::new(usize::MAX, 1);
+    let sights = scan_cluster(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let roll = crate::inventory::Roll::default();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, roll: &roll };
-    let judged = evidence.judge(&world.cx, &sights.sightings[0]).await.unwrap();
+    let roll = crate::acquisition::GenerationSnapshot::default();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &roll };
+    let judged = evidence.judge(&world.cx, &sights.namespaces[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
 
@@ -286,7 +286,7 @@ async fn what_is_held_for_a_place_is_looked_for_there_whatever_its_marks() {
 
 #[tokio::test]
 async fn an_orphan_whose_project_is_another_one_by_now_keeps_the_comparison_from_being_complete() {
-    let (world, _) = lost().await;
+    let (world, _) = world_with_lost_object().await;
     world.server.edit(PROJECT, &json!({ "metadata": { "uid": "made anew" } }));
     let comparison = audit(&world).await;
     assert_eq!((comparison.unreported, comparison.homeless), (1, 1));
@@ -294,10 +294,10 @@ async fn an_orphan_whose_project_is_another_one_by_now_keeps_the_comparison_from
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
 
-/// Its status is too long, say: that lasts.
+/// For example because its status is too long. That lasts.
 #[tokio::test]
 async fn a_project_that_cannot_be_told_keeps_no_other_from_being_told() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     world.knows_other_project();
     let held = json!({ "uid": "v", "state": "abandoned", "clusterName": "c1", "namespace": "web2", "reason": "lost" });
     world.server.edit(OTHER_PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
@@ -310,39 +310,39 @@ async fn a_project_that_cannot_be_told_keeps_no_other_from_being_told() {
     assert_eq!(world.stored(OTHER_PROJECT)["status"]["orphans"][0]["namespace"], "web2");
     world.server.forget_faults();
     assert_eq!(audit(&world).await.unreported, 0);
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
 }
 
-/// The database was put back to when another project, or another object, had the place.
+/// The database was restored to a state in which another project, or another object, had the place.
 #[tokio::test]
 async fn what_was_granted_at_a_place_is_told_to_who_granted_it_whoever_holds_something_for_the_place() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     world.knows_other_project();
-    let is_held = |project: &str, uid: &str, state: &str| {
+    let hold = |project: &str, uid: &str, state: &str| {
         let held = json!({ "uid": uid, "state": state, "clusterName": "c1", "namespace": "web", "reason": "before" });
         world.server.edit(project, &json!({ "status": { "ledger": { "held": [held] } } }));
     };
-    is_held(OTHER_PROJECT, "v", "released");
+    hold(OTHER_PROJECT, "v", "released");
     audit(&world).await;
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
     assert_eq!(world.stored(OTHER_PROJECT)["status"].get("orphans"), None::<&Value>);
 
-    // The object itself went there, and was given up before anything was sealed anew.
+    // The object itself was moved there, and abandoned before anything was sealed again.
     let object = pending(&[]).uid;
-    is_held(OTHER_PROJECT, &object, "abandoned");
+    hold(OTHER_PROJECT, &object, "abandoned");
     audit(&world).await;
-    assert_eq!(world.stored(OTHER_PROJECT)["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.stored(OTHER_PROJECT)["status"]["orphans"], orphans(&uid, "Lost"));
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 
     world.server.edit(OTHER_PROJECT, &json!({ "status": { "ledger": null } }));
     for (held, state) in [("v", "Lost"), (object.as_str(), "Released")] {
-        is_held(PROJECT, held, "released");
+        hold(PROJECT, held, "released");
         audit(&world).await;
-        assert_eq!(world.project()["status"]["orphans"], told(&uid, state), "{held}");
+        assert_eq!(world.project()["status"]["orphans"], orphans(&uid, state), "{held}");
     }
 }
 
-/// Another cluster, whose every answer takes almost as long as it may, with many namespaces that have to be judged.
+/// Another cluster with many namespaces to judge. Each of its answers takes almost as long as it may.
 fn slow_cluster(world: &World) {
     let (server, link) = (Server::default(), Link::default());
     server.is_cluster("cluster-2");
@@ -356,16 +356,16 @@ fn slow_cluster(world: &World) {
         "metadata": { "name": "c2", "uid": "m2", "resourceVersion": "0" }, "spec": {}, "status": { "uid": "cluster-2" },
     });
     let recorded = MemberClusterView::decode(serde_json::from_value(recorded).unwrap()).unwrap();
-    world.cx.objects.member_clusters.seen(recorded, Heard::InList);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    world.cx.objects.member_clusters.upsert(recorded, ChangeSource::List);
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c2", "cluster-2", server.client_over(&link), share, RECOUNT);
-    member.take_over(Inventory::default());
+    member.set_acquisition_snapshot(AcquisitionSnapshot::default());
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
     link.is(Passage::Slow(Duration::from_millis(2_400)));
 }
 
-/// One that takes minutes, during which the leases are renewed.
+/// An audit that takes minutes, during which the leases are renewed.
 async fn long_audit(world: &World) -> Comparison {
     let begun = Instant::now();
     let renewing = async {
@@ -382,16 +382,16 @@ async fn long_audit(world: &World) -> Comparison {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_takes_its_time_keeps_no_other_from_being_compared() {
-    let (world, uid) = lost().await;
+    let (world, uid) = world_with_lost_object().await;
     slow_cluster(&world);
     let comparison = long_audit(&world).await;
     assert!(comparison.missing["c2"].contains("in time"), "{comparison:?}");
     assert!(comparison.clusters.contains_key("c1"), "{comparison:?}");
-    assert_eq!(world.project()["status"]["orphans"], told(&uid, "Lost"));
+    assert_eq!(world.project()["status"]["orphans"], orphans(&uid, "Lost"));
 }
 
-/// A namespace that was adopted and is released: two pods are in use in it.
-async fn released() -> World {
+/// An adopted namespace that is released while two pods are in use.
+async fn released_world() -> World {
     let world = World::new();
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     world
@@ -409,7 +409,7 @@ async fn released() -> World {
 /// It may be another object's by now, or in use.
 #[tokio::test]
 async fn a_quota_that_was_changed_since_it_was_read_is_not_deleted() {
-    let (world, _) = lost().await;
+    let (world, _) = world_with_lost_object().await;
     let api = &world.member.api;
     let read = api.quota("web").await.unwrap().unwrap();
     world.server.edit(QUOTA, &json!({ "status": { "used": { "pods": "2" } } }));
@@ -420,28 +420,28 @@ async fn a_quota_that_was_changed_since_it_was_read_is_not_deleted() {
     assert_eq!(world.server.find(QUOTA), None);
 }
 
-/// What it is charged is held.
-fn is_held(world: &World) {
+/// The server holds the charge of the object.
+fn hold_charge(world: &World) {
     let held = json!({ "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "reason": "adopted" });
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
 }
 
 #[tokio::test]
 async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_and_marks() {
-    let world = released().await;
-    is_held(&world);
+    let world = released_world().await;
+    hold_charge(&world);
     audit(&world).await;
-    assert_eq!(world.project()["status"]["orphans"], told("w", "Released"));
+    assert_eq!(world.project()["status"]["orphans"], orphans("w", "Released"));
     world.enforces("0");
     audit(&world).await;
-    assert_eq!(world.project()["status"]["orphans"], told("w", "Unused"), "so it is written off");
+    assert_eq!(world.project()["status"]["orphans"], orphans("w", "Unused"), "so it is written off");
     assert!(world.server.find(QUOTA).is_some());
 
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [] } } }));
     audit(&world).await;
     assert_eq!(
         world.project()["status"]["orphans"],
-        told("w", "Unused"),
+        orphans("w", "Unused"),
         "a project that is deleted waits for it"
     );
     assert!(world.server.find(QUOTA).is_some());
@@ -453,7 +453,7 @@ async fn what_was_released_is_held_until_it_is_unused_and_then_loses_our_quota_a
     assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
 }
 
-/// An audit by somebody who leads after one that was not seen to end.
+/// An audit by a new leader, after an audit whose end was not seen.
 async fn audit_of_a_new_leader(server: &Server) -> Comparison {
     let world = World::led_by_another(server);
     tokio::time::advance(Duration::from_secs(21)).await;
@@ -465,7 +465,7 @@ async fn audit_of_a_new_leader(server: &Server) -> Comparison {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_to_which_a_write_may_be_under_way_is_compared_when_that_is_over() {
-    let (world, _) = lost().await;
+    let (world, _) = world_with_lost_object().await;
     let world = World::led_by_another(&world.server);
     world.catches_up();
     let period = Duration::from_mins(5);
@@ -487,7 +487,7 @@ async fn a_cluster_to_which_a_write_may_be_under_way_is_compared_when_that_is_ov
     auditing.abort();
 }
 
-/// The same, and what the API server makes of it.
+/// The same, followed by what the API server makes of it.
 async fn audited_by_a_new_leader(server: &Server, ledger: &mut Ledger) {
     let comparison = audit_of_a_new_leader(server).await;
     let told = ledger.follow(&server.get(PROJECT)["status"], comparison.missing.is_empty());
@@ -495,15 +495,15 @@ async fn audited_by_a_new_leader(server: &Server, ledger: &mut Ledger) {
     server.edit(PROJECT, &json!({ "status": { "ledger": told } }));
 }
 
-/// What is still there: our quota, our marks, the hold.
-fn left(server: &Server, ledger: &Ledger) -> [bool; 3] {
+/// What still exists: our quota, our marks, the hold.
+fn remaining(server: &Server, ledger: &Ledger) -> [bool; 3] {
     let marks = &server.get(NAMESPACE)["metadata"]["annotations"];
     [server.find(QUOTA).is_some(), marks["business.tkestack.io/seal"].is_string(), ledger.holds("web")]
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_released_namespace_is_emptied_by_one_leader_after_another() {
-    let world = released().await;
+    let world = released_world().await;
     let server = world.server.clone();
     let mut ledger = Ledger::default();
     ledger.take(vec![json!({
@@ -511,16 +511,16 @@ async fn a_released_namespace_is_emptied_by_one_leader_after_another() {
     })]);
     for _ in 0..3 {
         audited_by_a_new_leader(&server, &mut ledger).await;
-        assert_eq!(left(&server, &ledger), [true; 3], "it is in use");
+        assert_eq!(remaining(&server, &ledger), [true; 3], "it is in use");
     }
     world.enforces("0");
     server.calls();
     let mut seen = Vec::new();
     for _ in 0..6 {
-        // The API server never hears of what this one has found.
+        // What this audit has found never reaches the API server.
         audit_of_a_new_leader(&server).await;
         audited_by_a_new_leader(&server, &mut ledger).await;
-        seen.push(left(&server, &ledger));
+        seen.push(remaining(&server, &ledger));
     }
     seen.dedup();
     assert_eq!(
@@ -535,11 +535,11 @@ async fn a_released_namespace_is_emptied_by_one_leader_after_another() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_former_leader_took_away_in_part_is_taken_away() {
-    let world = released().await;
+    let world = released_world().await;
     let server = world.server.clone();
     world.enforces("0");
     server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
-    // The former leader ended between the two.
+    // The former leader ended between the two writes.
     server.remove(QUOTA);
     server.calls();
     audit_of_a_new_leader(&server).await;
@@ -548,16 +548,16 @@ async fn what_a_former_leader_took_away_in_part_is_taken_away() {
     assert!(!server.calls().iter().any(|call| call.starts_with("DELETE")), "nothing is deleted twice");
 }
 
-/// Its project may be deleted, and would not wait for it any more.
+/// Its project may be deleted, and would not wait for the orphan any more.
 #[tokio::test]
 async fn what_could_not_be_taken_away_is_told_until_it_is() {
-    let world = released().await;
+    let world = released_world().await;
     world.enforces("0");
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
     let count = json!({ "status": { "used": { "services": "0" } } });
     world.server.meddle_after(&format!("GET {QUOTA}"), QUOTA, &count);
     audit(&world).await;
-    assert_eq!(world.project()["status"]["orphans"], told("w", "Unused"));
+    assert_eq!(world.project()["status"]["orphans"], orphans("w", "Unused"));
     assert!(world.server.find(QUOTA).is_some());
     audit(&world).await;
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
@@ -566,20 +566,20 @@ async fn what_could_not_be_taken_away_is_told_until_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_used_again_before_it_is_written_off_stays_held() {
-    let world = released().await;
+    let world = released_world().await;
     let server = world.server.clone();
-    is_held(&world);
+    hold_charge(&world);
     world.enforces("0");
     audit(&world).await;
     world.enforces("1");
     audit_of_a_new_leader(&server).await;
-    assert_eq!(world.project()["status"]["orphans"], told("w", "Released"));
+    assert_eq!(world.project()["status"]["orphans"], orphans("w", "Released"));
 }
 
 #[tokio::test]
 async fn what_was_released_and_lost_its_quota_to_its_owner_stays_held() {
-    let world = released().await;
-    is_held(&world);
+    let world = released_world().await;
+    hold_charge(&world);
     world.server.remove(QUOTA);
     world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": null, "annotations": null } }));
     audit(&world).await;
@@ -590,11 +590,11 @@ async fn what_was_released_and_lost_its_quota_to_its_owner_stays_held() {
 
 #[tokio::test]
 async fn what_was_released_and_written_off_loses_our_quota_and_marks_when_the_ledger_says_so() {
-    let world = released().await;
+    let world = released_world().await;
     audit(&world).await;
     assert_eq!(
         world.project()["status"]["orphans"],
-        told("w", "Released"),
+        orphans("w", "Released"),
         "nothing is held: that may be a restore"
     );
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
@@ -605,8 +605,8 @@ async fn what_was_released_and_written_off_loses_our_quota_and_marks_when_the_le
 
 #[tokio::test]
 async fn a_project_waits_until_what_it_released_is_free_of_our_quota_and_marks() {
-    let world = released().await;
-    is_held(&world);
+    let world = released_world().await;
+    hold_charge(&world);
     audit(&world).await;
     let ends = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": { "finalizers": ["project"] } });
     world.server.edit(PROJECT, &ends);
@@ -641,7 +641,7 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
     let absent = BTreeMap::from([("locked".to_owned(), "its kubeconfig cannot be used: locked".to_owned())]);
     world.cx.members.set_absent(absent);
-    world.cx.members.attend(world.cx.shares.held());
+    world.cx.members.set_complete_shares(world.cx.shares.held());
     let comparison = audit(&world).await;
     let missing: Vec<&str> = comparison.missing.keys().map(String::as_str).collect();
     assert_eq!(missing, ["held", "locked", "lost"]);
@@ -650,8 +650,8 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     assert!(comparison.clusters.contains_key("c1") && !comparison.is_complete_since(1));
 }
 
-/// An audit by whoever has the cluster's share, which the cluster's object says.
-async fn published(world: &World) {
+/// An audit by the holder of the cluster's share, with its result in the MemberCluster.
+async fn audit_and_publish(world: &World) {
     audit(world).await;
     BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap();
 }
@@ -665,7 +665,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": CLUSTER_UID } }));
     let cx = Arc::clone(&world.cx);
     let secrets = kube::Api::namespaced(server.client(), "tke-business");
-    let keeper = Keeper::new(secrets, Arc::clone(&cx));
+    let keeper = KeyManager::new(secrets, Arc::clone(&cx));
     keeper.look().await.unwrap();
     let keys = |server: &Server| server.get(SECRET)["data"].as_object().unwrap().len();
     let active = |server: &Server| {
@@ -675,7 +675,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     world.enforces("0");
-    published(&world).await;
+    audit_and_publish(&world).await;
     server.edit(
         SECRET,
         &json!({ "metadata": { "annotations": { "business.tkestack.io/rotate-key": "now" } } }),
@@ -683,7 +683,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 2, "no comparison is from after the rotation");
     let former: Keyring = (*cx.seals.keyring().unwrap()).clone();
-    published(&world).await;
+    audit_and_publish(&world).await;
     assert_eq!(server.get(CLUSTER)["status"]["comparison"]["activeKey"], active(&server));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 2, "the former one is in use");
@@ -692,8 +692,8 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     world.watches();
     world.pass().await.unwrap();
     world.renews(Instant::now());
-    published(&world).await;
-    // Of another share: whoever has it may seal with the former key yet.
+    audit_and_publish(&world).await;
+    // This cluster is in another share, whose holder may still use the former key for seals.
     server.put(
         OTHER_PROJECT,
         &json!({ "metadata": { "name": "c2" }, "spec": {}, "status": { "uid": "other" } }),
@@ -715,7 +715,7 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
 async fn keys_are_read_anew_before_a_share_is_worked_on() {
     let server = Server::default();
     let keeper = |world: &World| {
-        Keeper::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
+        KeyManager::new(kube::Api::namespaced(server.client(), "tke-business"), Arc::clone(&world.cx))
     };
     let [maker, other] = [(); 2].map(|()| World::at(&server));
     let long_ago = Instant::now().checked_sub(Duration::from_mins(1)).unwrap();
@@ -733,18 +733,18 @@ async fn keys_are_read_anew_before_a_share_is_worked_on() {
     let tasks = Tasks::new();
     tasks.spawn("keys", keeper(&other).run());
     tokio::time::sleep(Duration::from_secs(1)).await;
-    other.cx.seals.read_from_now_on().await;
+    other.cx.seals.wait_for_read().await;
     assert_eq!(active(&maker), active(&other));
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_holds_no_share_tells_of_no_orphans() {
-    let (world, _) = lost().await;
+    let (world, _) = world_with_lost_object().await;
     audit(&world).await;
     assert_eq!(world.cx.metrics.orphans.get(), 1);
-    for post in world.cx.shares.posts() {
-        post.begin_leaving();
-        post.leave();
+    for post in world.cx.shares.states() {
+        post.begin_drain();
+        post.stop();
     }
     assert_eq!(audit(&world).await, Comparison::default());
     assert_eq!(world.cx.metrics.orphans.get(), 0);
@@ -756,12 +756,12 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
     world.holds(&pending(&[("pods", "3")]));
     world.server.refuse(NAMESPACE);
     world.pass().await.unwrap();
-    let refused = StateLabels { state: NamespaceTrouble::Refused.label() };
+    let refused = StateLabels { state: NamespaceProblem::Refused.label() };
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 1);
-    for post in world.cx.shares.posts() {
-        post.begin_leaving();
-        post.leave();
+    for post in world.cx.shares.states() {
+        post.begin_drain();
+        post.stop();
     }
     audit(&world).await;
     assert_eq!(world.cx.metrics.namespaces.get_or_create(&refused).get(), 0);
@@ -769,16 +769,16 @@ async fn a_namespace_that_its_cluster_refuses_is_counted_by_whoever_has_that_clu
 
 #[tokio::test(start_paused = true)]
 async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
-    let (world, _) = lost().await;
-    let post = Arc::clone(world.cx.shares.post(Share::Clusters(0)));
-    post.begin_leaving();
-    post.leave();
+    let (world, _) = world_with_lost_object().await;
+    let post = Arc::clone(world.cx.shares.state(Share::Clusters(0)));
+    post.begin_drain();
+    post.stop();
     world.server.calls();
     assert_eq!(audit(&world).await, Comparison::default());
     assert!(world.project()["status"].get("orphans").is_none());
     world.holds(&pending(&[("pods", "3")]));
     let waiting = world.cx.queue.sizes();
-    world.cx.wake(&ObjectKey::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
+    world.cx.wake(&ObjectRef::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
     assert_eq!(world.cx.queue.sizes(), waiting);
     post.fence.close();
     world.server.remove(NAMESPACE);

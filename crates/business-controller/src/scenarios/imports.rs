@@ -18,8 +18,8 @@ fn imported() -> NamespaceView {
     object
 }
 
-/// Its namespace and quota, as the former system keeps them.
-fn left(world: &World, hard: &str) {
+/// Puts the namespace and quota of the former system into the cluster.
+fn put_leftovers(world: &World, hard: &str) {
     let labels = json!({ "tkestack.io/projectName": "p", "tkestack.io/namespaceName": "n" });
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "theirs", "labels": labels } }));
     let quota = json!({
@@ -33,7 +33,7 @@ fn left(world: &World, hard: &str) {
 #[tokio::test]
 async fn the_namespace_of_an_imported_object_is_sealed_and_not_made_anew() {
     let world = World::new();
-    left(&world, "3");
+    put_leftovers(&world, "3");
     world.holds(&imported());
     assert_eq!(world.pass().await.unwrap(), AT_ONCE);
     let record = json!({ "uid": "theirs", "provenance": "Made" });
@@ -61,7 +61,7 @@ async fn the_namespace_of_an_imported_object_is_sealed_and_not_made_anew() {
 #[tokio::test]
 async fn what_its_quota_lets_in_beyond_the_charge_is_held_before_it_is_lowered() {
     let world = World::new();
-    left(&world, "8");
+    put_leftovers(&world, "8");
     world.holds(&imported());
     for is_new in [true, false] {
         assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
@@ -91,7 +91,7 @@ async fn what_its_quota_lets_in_beyond_the_charge_is_held_before_it_is_lowered()
 #[tokio::test]
 async fn what_does_not_bear_the_labels_is_left_alone() {
     let world = World::new();
-    left(&world, "3");
+    put_leftovers(&world, "3");
     world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": { "tkestack.io/projectName": "q" } } }));
     world.watches();
     world.holds(&imported());

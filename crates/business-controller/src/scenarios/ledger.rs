@@ -1,4 +1,4 @@
-//! What business-api keeps of what counts without an object, as its audit does.
+//! Simulates how business-api keeps and audits holds.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     held: Vec<Value>,
-    /// What the controller knows of: it was shown before its last audit.
+    /// Uids of holds that the controller had seen before its last audit.
     known: BTreeSet<String>,
     written_off: BTreeSet<String>,
     diverged: bool,
 }
 
 impl Ledger {
-    /// Charges of objects that have gone.
+    /// Adds the charges of objects that are gone.
     pub(super) fn take(&mut self, held: Vec<Value>) {
         self.held.extend(held);
     }
 
-    /// The database was restored: nothing grows until everything was compared.
+    /// The database was restored: nothing may grow until everything was compared.
     pub(super) fn has_diverged(&mut self) {
         self.diverged = true;
     }
@@ -31,7 +31,7 @@ impl Ledger {
         self.held.is_empty()
     }
 
-    /// Whether an object may be made at the place.
+    /// Whether an object may be created at the place.
     pub(super) fn takes_new(&self) -> bool {
         !self.diverged && !self.holds("web")
     }
@@ -48,7 +48,7 @@ impl Ledger {
         self.written_off.contains(uid)
     }
 
-    /// Follows what the controller has told after an audit; what is to be shown.
+    /// Follows the report of an audit. Returns the ledger to show.
     pub(super) fn follow(&mut self, status: &Value, complete: bool) -> Value {
         let none = Vec::new();
         let orphans = status["orphans"].as_array().unwrap_or(&none).clone();
@@ -98,7 +98,7 @@ impl Ledger {
     }
 }
 
-/// A hold without a place is shown without one.
+/// The hold as it is shown: without a place if it has none.
 fn shown_held(held: &Value) -> Value {
     let mut shown = held.clone();
     if shown["namespace"].is_null() {

@@ -1,11 +1,11 @@
 use crate::controller::Controller as _;
-use crate::directory::described::Described;
-use crate::directory::registration::{Recognized, describe, recorded, register};
+use crate::directory::description::ClusterDescription;
+use crate::directory::registration::{IdentifiedCluster, describe, recorded, register};
 use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
 use crate::fixtures::world::{NAMESPACE, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
-use crate::member::counting::RECOUNT;
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
+use crate::member::recount::RECOUNT;
 use crate::member::{Member, Reach, session};
 use crate::member_cluster::capacity::{Capacities, look};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Where our namespaces are listed.
+/// The path at which our namespaces are listed.
 const OBJECTS: &str = "/apis/business.tkestack.io/v1/namespaces";
 
 async fn pass(world: &World) -> PassOutcome {
@@ -32,14 +32,14 @@ fn condition(world: &World, type_: &str) -> (String, String) {
     (text("status"), text("message"))
 }
 
-fn recognized<'a>(uid: &'a str, described: &'a Described) -> Recognized<'a> {
-    Recognized { name: "c1", uid, described }
+fn recognized<'a>(uid: &'a str, described: &'a ClusterDescription) -> IdentifiedCluster<'a> {
+    IdentifiedCluster { name: "c1", uid, described }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_answers_registers_by_itself_and_its_name_stays_its_own() {
     let world = World::new();
-    let described = Described { display_name: "One".to_owned(), ..Described::imported() };
+    let described = ClusterDescription { display_name: "One".to_owned(), ..ClusterDescription::imported() };
     assert_eq!(recorded(&world.cx, "c1").await.unwrap(), None);
     let registered = register(&world.cx, recognized(UID, &described)).await.unwrap();
     assert_eq!(registered.as_deref(), Some(UID));
@@ -55,7 +55,7 @@ async fn a_cluster_that_answers_registers_by_itself_and_its_name_stays_its_own()
 async fn a_cluster_is_registered_although_its_status_is_written_meanwhile() {
     let world = World::new();
     world.server.meddle(CLUSTER, &json!({ "status": { "version": "v1" } }));
-    let registered = register(&world.cx, recognized(UID, &Described::imported())).await.unwrap();
+    let registered = register(&world.cx, recognized(UID, &ClusterDescription::imported())).await.unwrap();
     assert_eq!(registered.as_deref(), Some(UID));
     let status = world.stored(CLUSTER)["status"].clone();
     assert_eq!((&status["uid"], &status["version"]), (&json!(UID), &json!("v1")));
@@ -67,7 +67,7 @@ async fn what_an_operator_made_is_registered_as_he_made_it() {
     let his =
         json!({ "metadata": { "uid": "m" }, "spec": { "hard": { "pods": "5" }, "displayName": "His" } });
     world.knows_cluster(&his);
-    let described = Described { display_name: "One".to_owned(), ..Described::imported() };
+    let described = ClusterDescription { display_name: "One".to_owned(), ..ClusterDescription::imported() };
     register(&world.cx, recognized(UID, &described)).await.unwrap();
     world.knows_cluster(&world.stored(CLUSTER));
     let object = world.cx.objects.member_clusters.get(&RootKey::new(None, "c1")).unwrap();
@@ -137,7 +137,7 @@ async fn a_cluster_goes_when_nothing_is_left_in_it() {
     assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
     assert_eq!(condition(&world, "Terminating").1, "1 projects have a budget for it");
     assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
-    // The cache hears of it before the API says so: the last look is at the API.
+    // The cache shows it before the API does: the API is asked last.
     let mut free = budget.clone();
     free["spec"] = json!({});
     world.knows_project(&free);
@@ -218,7 +218,7 @@ async fn what_is_derived_follows_the_nodes_and_stays_while_they_cannot_be_read()
     assert!(message.contains("call the member cluster: refused with 403"), "{message}");
 }
 
-/// Whoever may make pods in a namespace of his makes them as large as he likes.
+/// Anybody who may create pods in a namespace can make them as large as they like.
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
     let world = World::new();
@@ -236,9 +236,9 @@ async fn pods_that_are_large_together_keep_nothing_from_being_derived() {
     assert_eq!(pages, 1, "what nobody reads of them weighs its text alone");
 }
 
-/// Another cluster of which something is derived, over this link.
+/// Another cluster over this link, from which capacity is derived.
 fn derives_from(world: &World, link: &Link, name: &str) {
-    let post = world.cx.shares.post(Share::Clusters(0));
+    let post = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new(name, UID, world.server.client_over(link), post, RECOUNT);
     member.set_reach(Reach::Reachable);
     world.cx.members.insert(member);
@@ -249,7 +249,7 @@ fn derives_from(world: &World, link: &Link, name: &str) {
     slow["metadata"]["uid"] = json!(name);
     slow["metadata"]["resourceVersion"] = json!("1");
     let view = MemberClusterView::decode(serde_json::from_value(slow).unwrap()).unwrap();
-    world.cx.objects.member_clusters.seen(view, Heard::ByEvent);
+    world.cx.objects.member_clusters.upsert(view, ChangeSource::WatchEvent);
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,7 +257,7 @@ async fn a_cluster_that_takes_long_to_read_is_left_alone_for_longer() {
     let (world, link) = (World::new(), Link::default());
     world.lists_all();
     derives_from(&world, &link, "a1");
-    // Two lists of eight seconds: it rests until after the second look at others.
+    // Two lists of eight seconds: this cluster rests until the others were read twice.
     link.is(Passage::Slow(Duration::from_secs(4)));
     world.calls();
     let looks = Capacities { cx: Arc::clone(&world.cx) }.run();
@@ -295,12 +295,12 @@ async fn pods_in_a_namespace_that_is_not_ours_take_what_they_take() {
     let asks = || pending(&[("pods", "3")]);
     for (object, uid, left) in [
         (asks().recorded(Provenance::Made), NAMESPACE_UID, "12"),
-        // Somebody has an object for what is in use by others.
+        // An object of somebody accounts for what others use.
         (asks(), NAMESPACE_UID, "9"),
         (asks().recorded(Provenance::Adopted), NAMESPACE_UID, "12"),
         (asks().recorded(Provenance::Foreign), NAMESPACE_UID, "9"),
         (asks().recorded(Provenance::Imported), NAMESPACE_UID, "9"),
-        // Made in the place of ours.
+        // A replacement of ours.
         (asks().recorded(Provenance::Made), "another", "9"),
     ] {
         there(uid);
@@ -316,7 +316,7 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     world.lists_all();
     world.server.put("/api/v1/namespaces/kube-system", &json!({ "metadata": { "uid": UID } }));
     link.is(Passage::LosesLists);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: fn(&Reach) -> bool| {
@@ -333,7 +333,7 @@ async fn a_cluster_whose_lists_are_not_answered_is_unreachable_and_listed_anew()
     following.abort();
 }
 
-/// Its API servers, behind a balancer, begin anew one by one over a storage that was restored: every probe is good.
+/// Its API servers, behind a load balancer, restart one by one over restored storage. Every probe succeeds.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     let world = World::new();
@@ -344,7 +344,7 @@ async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     };
     world.server.comes_to(5000);
     world.server.put(QUOTA, &quota("9"));
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c1", UID, world.server.client(), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -371,14 +371,14 @@ async fn a_cluster_that_was_restored_without_a_gap_is_listed_anew() {
     following.abort();
 }
 
-/// Its lists may end while it counts as unreachable, and before it is known which namespaces it has.
+/// Its lists may end while it counts as unreachable, and before its namespaces are known.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_that_became_known() {
     let (world, link) = (World::new(), Link::default());
     world.lists_all();
     link.is(Passage::Cut);
     world.server.intercept(OBJECTS);
-    let share = world.cx.shares.post(Share::Clusters(0));
+    let share = world.cx.shares.state(Share::Clusters(0));
     let member = Member::new("c1", UID, world.server.client_over(&link), share, RECOUNT);
     let following = tokio::spawn(session::run(Arc::clone(&world.cx), Arc::clone(&member)));
     let until = async |is_so: &dyn Fn() -> bool| {
@@ -392,9 +392,9 @@ async fn a_cluster_that_answers_and_was_listed_is_reachable_in_whatever_order_th
     until(&|| matches!(member.reach(), Reach::Unreachable { .. })).await;
     link.is(Passage::Open);
     until(&|| member.observed.is_synced()).await;
-    assert!(!member.is_taken_over() && matches!(member.reach(), Reach::Unreachable { .. }));
+    assert!(!member.has_acquisition_snapshot() && matches!(member.reach(), Reach::Unreachable { .. }));
     world.server.forget_faults();
-    until(&|| member.is_taken_over()).await;
+    until(&|| member.has_acquisition_snapshot()).await;
     until(&|| member.reach() == Reach::Reachable).await;
     following.abort();
 }

@@ -1,9 +1,9 @@
-//! The owner plays against it: he is admin of the whole member cluster and may write anything there, while answers get
-//! lost, leaders change, objects come and go and the database is restored.
+//! Random actions of a hostile owner, who is admin of the whole member cluster and may write anything there. Meanwhile
+//! answers get lost, leaders change, objects come and go, and the database is restored.
 //!
-//! What must hold after every step: as long as anything of an object can run, the object is charged or its place is held;
-//! and nobody else is ever charged. After a restore the same holds from the next full audit on, for whatever still
-//! carries a seal that holds; what does not is at least told to the operators.
+//! After every step this must hold: as long as anything of an object can run, the object is charged or its place is
+//! held; and nobody else is ever charged. After a restore it holds again from the next full audit on, for whatever
+//! still has a valid seal. The rest is at least reported to the operators.
 
 use super::ledger::Ledger;
 use crate::error::Error;
@@ -19,44 +19,44 @@ use tokio::time::{Duration, Instant};
 const OURS: &str = "/apis/business.tkestack.io/";
 
 #[derive(Clone, Debug)]
-enum Act {
-    /// The namespace is asked for, or its amount is changed.
+enum Action {
+    /// Creates the object, or changes its amount.
     Ask(i64),
-    /// Its deletion is asked for.
+    /// Deletes the object.
     End,
     /// The watches catch up.
     Watch,
-    /// The controller looks at it, and this goes wrong.
-    Pass(Vec<Mishap>),
+    /// The controller runs a pass, with these faults.
+    Pass(Vec<WriteFault>),
     /// Late writes arrive.
-    Land,
+    LateWritesArrive,
     Wait(u64),
     NewLeader,
-    /// Cluster namespaces that are being deleted go.
-    Sweep,
-    /// The cluster counts.
+    /// Namespaces of the cluster that are being deleted are gone.
+    FinishDeletions,
+    /// The cluster's quota controller counts.
     Count,
     Backup,
     Restore,
     Audit,
-    Owner(Move),
-    /// An operator consents to the deletion of what stands there.
+    Owner(OwnerAction),
+    /// An operator consents to the deletion of the namespace at the place.
     Consent,
     Abandon,
 }
 
-/// What goes wrong with a write to the member cluster.
+/// A fault of a write to the member cluster.
 #[derive(Clone, Copy, Debug)]
-enum Mishap {
+enum WriteFault {
     AnswerLost,
     Late,
-    /// The pass is given up while the write is under way.
+    /// The pass is cancelled while the write is under way.
     Dropped,
 }
 
-/// What the owner does in his cluster.
+/// An action of the owner in the cluster.
 #[derive(Clone, Debug)]
-enum Move {
+enum OwnerAction {
     Strip,
     StripQuota,
     MarkAdopted,
@@ -66,97 +66,111 @@ enum Move {
     EditQuota(i64),
     DeleteQuota,
     DeleteNamespace,
-    /// With marks and seals as he has copied them, if he has.
+    /// With the marks and seals that were copied before, if any were.
     MakeNamespace,
     Agree,
     Run(i64),
 }
 
-fn act() -> impl Strategy<Value = Act> {
-    let mishap = prop_oneof![Just(Mishap::AnswerLost), Just(Mishap::Late), Just(Mishap::Dropped)];
+fn action() -> impl Strategy<Value = Action> {
+    let mishap = prop_oneof![Just(WriteFault::AnswerLost), Just(WriteFault::Late), Just(WriteFault::Dropped)];
     let passes = prop_oneof![
         4 => Just(Vec::new()),
         1 => prop::collection::vec(mishap, 1..3),
     ];
     prop_oneof![
-        3 => (1_i64..6).prop_map(Act::Ask),
-        2 => Just(Act::End),
-        6 => Just(Act::Watch),
-        8 => passes.prop_map(Act::Pass),
-        2 => Just(Act::Land),
-        3 => prop_oneof![Just(1), Just(6), Just(25), Just(90)].prop_map(Act::Wait),
-        1 => Just(Act::NewLeader),
-        3 => Just(Act::Sweep),
-        3 => Just(Act::Count),
-        1 => Just(Act::Backup),
-        1 => Just(Act::Restore),
-        3 => Just(Act::Audit),
-        8 => owner().prop_map(Act::Owner),
-        1 => Just(Act::Consent),
-        1 => Just(Act::Abandon),
+        3 => (1_i64..6).prop_map(Action::Ask),
+        2 => Just(Action::End),
+        6 => Just(Action::Watch),
+        8 => passes.prop_map(Action::Pass),
+        2 => Just(Action::LateWritesArrive),
+        3 => prop_oneof![Just(1), Just(6), Just(25), Just(90)].prop_map(Action::Wait),
+        1 => Just(Action::NewLeader),
+        3 => Just(Action::FinishDeletions),
+        3 => Just(Action::Count),
+        1 => Just(Action::Backup),
+        1 => Just(Action::Restore),
+        3 => Just(Action::Audit),
+        8 => owner().prop_map(Action::Owner),
+        1 => Just(Action::Consent),
+        1 => Just(Action::Abandon),
     ]
 }
 
-fn owner() -> impl Strategy<Value = Move> {
+fn owner() -> impl Strategy<Value = OwnerAction> {
     prop_oneof![
-        1 => Just(Move::Strip),
-        1 => Just(Move::StripQuota),
-        1 => Just(Move::MarkAdopted),
-        1 => Just(Move::MarkAs("p")),
-        1 => Just(Move::MarkAs("q")),
-        1 => Just(Move::KeepSeals),
-        1 => Just(Move::PasteSeals),
-        1 => (0_i64..50).prop_map(Move::EditQuota),
-        1 => Just(Move::DeleteQuota),
-        1 => Just(Move::DeleteNamespace),
-        2 => Just(Move::MakeNamespace),
-        1 => Just(Move::Agree),
-        2 => (1_i64..4).prop_map(Move::Run),
+        1 => Just(OwnerAction::Strip),
+        1 => Just(OwnerAction::StripQuota),
+        1 => Just(OwnerAction::MarkAdopted),
+        1 => Just(OwnerAction::MarkAs("p")),
+        1 => Just(OwnerAction::MarkAs("q")),
+        1 => Just(OwnerAction::KeepSeals),
+        1 => Just(OwnerAction::PasteSeals),
+        1 => (0_i64..50).prop_map(OwnerAction::EditQuota),
+        1 => Just(OwnerAction::DeleteQuota),
+        1 => Just(OwnerAction::DeleteNamespace),
+        2 => Just(OwnerAction::MakeNamespace),
+        1 => Just(OwnerAction::Agree),
+        2 => (1_i64..4).prop_map(OwnerAction::Run),
     ]
 }
 
-/// What has happened before, so that a short play gets far.
-fn before() -> impl Strategy<Value = Vec<Act>> {
-    let pass = || Act::Pass(Vec::new());
-    let asked = vec![Act::Ask(3), Act::Watch];
-    let provided = [asked.clone(), vec![pass(), Act::Count, Act::Watch, pass()]].concat();
-    let ending =
-        vec![Act::Owner(Move::KeepSeals), Act::End, Act::Watch, pass(), Act::Sweep, Act::Watch, pass()];
-    let ended = [provided.clone(), ending, vec![Act::Watch, Act::Owner(Move::MakeNamespace)]].concat();
-    let gone_wrong = |mishap| [asked.clone(), vec![Act::Pass(vec![mishap])]].concat();
-    let adopted = vec![Act::Owner(Move::MakeNamespace), Act::Owner(Move::Agree), Act::Owner(Move::Run(2))];
+/// Actions that come first, so that short runs get far.
+fn before() -> impl Strategy<Value = Vec<Action>> {
+    let pass = || Action::Pass(Vec::new());
+    let asked = vec![Action::Ask(3), Action::Watch];
+    let provided = [asked.clone(), vec![pass(), Action::Count, Action::Watch, pass()]].concat();
+    let ending = vec![
+        Action::Owner(OwnerAction::KeepSeals),
+        Action::End,
+        Action::Watch,
+        pass(),
+        Action::FinishDeletions,
+        Action::Watch,
+        pass(),
+    ];
+    let ended =
+        [provided.clone(), ending, vec![Action::Watch, Action::Owner(OwnerAction::MakeNamespace)]].concat();
+    let gone_wrong = |mishap| [asked.clone(), vec![Action::Pass(vec![mishap])]].concat();
+    let adopted = vec![
+        Action::Owner(OwnerAction::MakeNamespace),
+        Action::Owner(OwnerAction::Agree),
+        Action::Owner(OwnerAction::Run(2)),
+    ];
     let adopted =
-        [adopted, asked.clone(), vec![pass(), pass(), Act::Watch, pass(), Act::Count, Act::Watch]].concat();
-    let released = [adopted.clone(), vec![Act::End, Act::Watch, pass(), Act::Watch, Act::Audit]].concat();
+        [adopted, asked.clone(), vec![pass(), pass(), Action::Watch, pass(), Action::Count, Action::Watch]]
+            .concat();
+    let released =
+        [adopted.clone(), vec![Action::End, Action::Watch, pass(), Action::Watch, Action::Audit]].concat();
     prop_oneof![
         2 => Just(Vec::new()),
         2 => Just(provided),
         1 => Just(ended),
-        1 => Just(gone_wrong(Mishap::AnswerLost)),
-        1 => Just(gone_wrong(Mishap::Late)),
-        1 => Just(gone_wrong(Mishap::Dropped)),
+        1 => Just(gone_wrong(WriteFault::AnswerLost)),
+        1 => Just(gone_wrong(WriteFault::Late)),
+        1 => Just(gone_wrong(WriteFault::Dropped)),
         1 => Just(adopted),
         1 => Just(released),
     ]
 }
 
-/// What really is, as nobody in the play knows it.
+/// The actual state, which nobody in the simulation knows.
 #[derive(Debug, Default)]
-struct Truth {
-    /// The object that each namespace of the cluster, by uid, stands for.
+struct ActualState {
+    /// The object that each namespace of the cluster stands for, by the namespace's uid.
     stands_for: BTreeMap<String, String>,
-    /// Objects that something was made for.
+    /// Objects for which something was created.
     provided: BTreeSet<String>,
-    /// Namespaces that nothing proves any more since the database was restored, or that were taken off with consent.
+    /// Namespaces without a valid seal after a restore, and namespaces that were deleted with consent.
     excused: BTreeSet<String>,
     running: BTreeMap<String, i64>,
 }
 
-struct Play {
+struct Simulation {
     server: Server,
     world: World,
     ledger: Ledger,
-    truth: Truth,
+    truth: ActualState,
     copied: Option<(Value, Value)>,
     backup: Backup,
     objects: u64,
@@ -168,7 +182,7 @@ struct Backup {
     ledger: Ledger,
 }
 
-impl Play {
+impl Simulation {
     fn new() -> Self {
         let server = Server::default();
         server.linger();
@@ -182,7 +196,7 @@ impl Play {
             server,
             world,
             ledger: Ledger::default(),
-            truth: Truth::default(),
+            truth: ActualState::default(),
             copied: None,
             backup,
             objects: 0,
@@ -198,41 +212,41 @@ impl Play {
         self.server.find(NAMESPACE).map(|there| text(&there["metadata"]["uid"]))
     }
 
-    async fn step(&mut self, act: &Act) -> Result<(), TestCaseError> {
+    async fn step(&mut self, act: &Action) -> Result<(), TestCaseError> {
         self.act(act).await?;
         self.follow_up()?;
         self.check()
     }
 
-    async fn act(&mut self, act: &Act) -> Result<(), TestCaseError> {
+    async fn act(&mut self, act: &Action) -> Result<(), TestCaseError> {
         match act {
-            Act::Ask(amount) => self.ask(*amount),
-            Act::End => self.end(),
-            Act::Watch => {
+            Action::Ask(amount) => self.ask(*amount),
+            Action::End => self.end(),
+            Action::Watch => {
                 self.world.catches_up();
                 self.world.watches();
             }
-            Act::Pass(mishaps) => self.pass(mishaps).await,
-            Act::Land => drop(self.server.land()),
-            Act::Wait(seconds) => {
+            Action::Pass(mishaps) => self.pass(mishaps).await,
+            Action::LateWritesArrive => drop(self.server.land()),
+            Action::Wait(seconds) => {
                 tokio::time::advance(Duration::from_secs(*seconds)).await;
                 self.server.clock.advance(i64::try_from(*seconds).unwrap() * 1_000_000);
             }
-            Act::NewLeader => {
+            Action::NewLeader => {
                 self.world = World::led_by_another(&self.server);
                 self.world.relists();
             }
-            Act::Sweep => self.server.sweep(),
-            Act::Count => self.count(),
-            Act::Backup => {
+            Action::FinishDeletions => self.server.sweep(),
+            Action::Count => self.count(),
+            Action::Backup => {
                 let objects = self.server.backup(OURS);
                 self.backup = Backup { objects, ledger: self.ledger.clone() };
             }
-            Act::Restore => self.restore(),
-            Act::Audit => return self.audit().await,
-            Act::Owner(act) => self.play(act),
-            Act::Consent => self.annotate(names::DELETE_REPLACED_ANNOTATION),
-            Act::Abandon => self.annotate(names::ABANDON_ANNOTATION),
+            Action::Restore => self.restore(),
+            Action::Audit => return self.audit().await,
+            Action::Owner(act) => self.play(act),
+            Action::Consent => self.annotate(names::DELETE_REPLACED_ANNOTATION),
+            Action::Abandon => self.annotate(names::ABANDON_ANNOTATION),
         }
         Ok(())
     }
@@ -278,26 +292,26 @@ impl Play {
         self.server.edit(OBJECT, &json!({ "metadata": { "annotations": { (annotation): uid } } }));
     }
 
-    async fn pass(&mut self, mishaps: &[Mishap]) {
+    async fn pass(&mut self, mishaps: &[WriteFault]) {
         let mut patience = Duration::from_mins(10);
         for mishap in mishaps {
             self.server.fault(match mishap {
-                Mishap::AnswerLost => Fault::AnswerLost,
-                Mishap::Late => Fault::Late,
-                Mishap::Dropped => {
+                WriteFault::AnswerLost => Fault::AnswerLost,
+                WriteFault::Late => Fault::Late,
+                WriteFault::Dropped => {
                     patience = Duration::from_secs(1);
                     Fault::Late
                 }
             });
         }
         self.world.renews(Instant::now());
-        // How it ends is for the queue; here only what it leaves behind counts.
+        // The queue would handle the outcome. Here only the effects count.
         drop(tokio::time::timeout(patience, self.world.pass()).await);
         self.server.forget_faults();
         self.ledger.take(self.server.take_held());
     }
 
-    /// The quota controller counts what runs, and admission counts with it.
+    /// The quota controller counts what runs, and admission enforces the quota.
     fn count(&self) {
         let (Some(uid), Some(quota)) = (self.namespace_uid(), self.server.find(QUOTA)) else { return };
         let running = self.truth.running.get(&uid).copied().unwrap_or_default();
@@ -349,7 +363,7 @@ impl Play {
         Ok(())
     }
 
-    /// Whether anything there carries a seal that holds for this very namespace.
+    /// Whether anything at the place has a valid seal for exactly this namespace.
     fn is_proved(&self, uid: &str) -> bool {
         [NAMESPACE, QUOTA].iter().filter_map(|path| self.server.find(path)).any(|object| {
             let seal = object["metadata"]["annotations"][names::SEAL_ANNOTATION].as_str();
@@ -358,7 +372,7 @@ impl Play {
         })
     }
 
-    fn play(&mut self, act: &Move) {
+    fn play(&mut self, act: &OwnerAction) {
         let marks = |value: &Value| json!({ "metadata": { "labels": value, "annotations": value } });
         let edit = |path: &str, patch: &Value| {
             if self.server.find(path).is_some() {
@@ -366,26 +380,26 @@ impl Play {
             }
         };
         match act {
-            Move::Strip => edit(NAMESPACE, &marks(&Value::Null)),
-            Move::StripQuota => edit(QUOTA, &marks(&Value::Null)),
-            Move::MarkAdopted => {
+            OwnerAction::Strip => edit(NAMESPACE, &marks(&Value::Null)),
+            OwnerAction::StripQuota => edit(QUOTA, &marks(&Value::Null)),
+            OwnerAction::MarkAdopted => {
                 edit(
                     NAMESPACE,
                     &json!({ "metadata": { "annotations": { (names::ADOPTED_ANNOTATION): "true" } } }),
                 );
             }
-            Move::MarkAs(project) => {
+            OwnerAction::MarkAs(project) => {
                 let labels = json!({ (names::PROJECT_LABEL): project, (names::NAMESPACE_LABEL): "n" });
                 let annotations = json!({ (names::UID_ANNOTATION): "made-up" });
                 for path in [NAMESPACE, QUOTA] {
                     edit(path, &json!({ "metadata": { "labels": labels, "annotations": annotations } }));
                 }
             }
-            Move::KeepSeals => {
+            OwnerAction::KeepSeals => {
                 let copied = |path: &str| self.server.find(path).map(|object| object["metadata"].clone());
                 self.copied = copied(NAMESPACE).zip(Some(copied(QUOTA).unwrap_or(Value::Null)));
             }
-            Move::PasteSeals => {
+            OwnerAction::PasteSeals => {
                 let Some((namespace, quota)) = &self.copied else { return };
                 for (path, metadata) in [(NAMESPACE, namespace), (QUOTA, quota)] {
                     let pasted =
@@ -393,19 +407,19 @@ impl Play {
                     edit(path, &json!({ "metadata": pasted }));
                 }
             }
-            Move::EditQuota(amount) => {
+            OwnerAction::EditQuota(amount) => {
                 edit(QUOTA, &json!({ "spec": { "hard": { "pods": amount.to_string() } } }));
             }
-            Move::DeleteQuota => drop(self.server.remove(QUOTA)),
-            Move::DeleteNamespace => drop(self.server.remove(NAMESPACE)),
-            Move::MakeNamespace => self.make(),
-            Move::Agree => {
+            OwnerAction::DeleteQuota => drop(self.server.remove(QUOTA)),
+            OwnerAction::DeleteNamespace => drop(self.server.remove(NAMESPACE)),
+            OwnerAction::MakeNamespace => self.make(),
+            OwnerAction::Agree => {
                 edit(
                     NAMESPACE,
                     &json!({ "metadata": { "annotations": { (names::ADOPT_ANNOTATION): "p/n" } } }),
                 );
             }
-            Move::Run(count) => self.run(*count),
+            OwnerAction::Run(count) => self.run(*count),
         }
     }
 
@@ -422,7 +436,7 @@ impl Play {
             metadata["annotations"] = copied["annotations"].clone();
         }
         self.server.put(NAMESPACE, &json!({ "metadata": metadata }));
-        // It stands in the place of what was made for an object that lives.
+        // It replaces what was created for an object that still exists.
         if let Some(object) = self.object().map(|object| text(&object["metadata"]["uid"]))
             && self.truth.provided.contains(&object)
         {
@@ -430,7 +444,7 @@ impl Play {
         }
     }
 
-    /// Pods begin, as far as the quota that admission counts with allows.
+    /// Starts pods, as far as the enforced quota allows.
     fn run(&mut self, count: i64) {
         let Some(uid) = self.namespace_uid() else { return };
         let running = self.truth.running.entry(uid).or_default();
@@ -441,7 +455,7 @@ impl Play {
         }
     }
 
-    /// Takes note of what the controller has done.
+    /// Records what the controller has done.
     fn follow_up(&mut self) -> Result<(), TestCaseError> {
         for (namespace, object) in self.server.made_for() {
             self.truth.provided.insert(object.clone());
@@ -458,8 +472,9 @@ impl Play {
         Ok(())
     }
 
-    /// By the object itself, or by one that was provided with something there, which answers for whatever stands in its place: it
-    /// keeps a quota over it, and is not released while it is there.
+    /// Whether the namespace is charged to the object itself, or to another object for which something was created
+    /// there. Such an object answers for a replacement, too: it keeps a quota over it, and is not released while the
+    /// replacement exists.
     fn is_charged(&self, object: &str) -> bool {
         let answers = |living: &Value| {
             let provenance = &living["status"]["clusterNamespace"]["provenance"];
@@ -494,11 +509,11 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn play(acts: &[Act]) -> Result<(), TestCaseError> {
+fn play(acts: &[Action]) -> Result<(), TestCaseError> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let mut play = Play::new();
+        let mut play = Simulation::new();
         for (number, act) in acts.iter().enumerate() {
             play.step(act)
                 .await
@@ -513,7 +528,7 @@ proptest! {
     #[test]
     fn whatever_the_owner_does_no_charge_is_freed_while_anything_can_run(
         before in before(),
-        acts in prop::collection::vec(act(), 1..40),
+        acts in prop::collection::vec(action(), 1..40),
     ) {
         play(&[before, acts].concat())?;
     }
@@ -524,20 +539,36 @@ fn an_honest_life_ends_with_nothing_charged() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let mut play = Play::new();
-        let pass = Act::Pass(Vec::new());
+        let mut play = Simulation::new();
+        let pass = Action::Pass(Vec::new());
         let life = [
-            &[Act::Ask(3), Act::Watch, pass.clone(), Act::Count, Act::Watch, pass.clone(), Act::Audit][..],
             &[
-                Act::Owner(Move::Run(2)),
-                Act::Count,
-                Act::Watch,
+                Action::Ask(3),
+                Action::Watch,
                 pass.clone(),
-                Act::Ask(2),
-                Act::Watch,
+                Action::Count,
+                Action::Watch,
+                pass.clone(),
+                Action::Audit,
+            ][..],
+            &[
+                Action::Owner(OwnerAction::Run(2)),
+                Action::Count,
+                Action::Watch,
+                pass.clone(),
+                Action::Ask(2),
+                Action::Watch,
                 pass.clone(),
             ],
-            &[Act::End, Act::Watch, pass.clone(), Act::Sweep, Act::Watch, pass.clone(), Act::Audit],
+            &[
+                Action::End,
+                Action::Watch,
+                pass.clone(),
+                Action::FinishDeletions,
+                Action::Watch,
+                pass.clone(),
+                Action::Audit,
+            ],
         ];
         for act in life.into_iter().flatten() {
             play.step(act).await.unwrap();
@@ -546,15 +577,22 @@ fn an_honest_life_ends_with_nothing_charged() {
     });
 }
 
-/// The books go back to an object whose namespace is gone, and in its place stands what was made for a later one.
+/// The restored object has lost its namespace, and at its place is one that was created for a later object.
 #[test]
 fn who_was_provided_with_something_answers_for_what_stands_in_its_place() {
-    let pass = || Act::Pass(Vec::new());
-    let owner = Act::Owner;
+    let pass = || Action::Pass(Vec::new());
+    let owner = Action::Owner;
     let acts = [
-        vec![Act::Ask(3), Act::Watch, pass(), Act::Count, Act::Watch, pass()],
-        vec![Act::Backup, Act::End, owner(Move::DeleteNamespace), Act::Watch, pass()],
-        vec![Act::Ask(1), Act::Watch, pass(), Act::Restore, owner(Move::DeleteQuota), Act::Audit],
+        vec![Action::Ask(3), Action::Watch, pass(), Action::Count, Action::Watch, pass()],
+        vec![Action::Backup, Action::End, owner(OwnerAction::DeleteNamespace), Action::Watch, pass()],
+        vec![
+            Action::Ask(1),
+            Action::Watch,
+            pass(),
+            Action::Restore,
+            owner(OwnerAction::DeleteQuota),
+            Action::Audit,
+        ],
     ];
     play(&acts.concat()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Pull secrets: a password of its own for each namespace, in its cluster and nowhere else.
+//! Pull secrets: each namespace has a password of its own, which is only in its cluster.
 
 use crate::controller::Controller as _;
 use crate::digest;
@@ -6,7 +6,7 @@ use crate::error::{Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::{BEGINNING, Fault};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, PROJECT, PULL_HOST, World};
-use crate::kinds::Heard;
+use crate::kinds::ChangeSource;
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use base64::Engine as _;
@@ -21,8 +21,8 @@ const ISSUE: &str = "POST /apis/business.tkestack.io/v1/namespaces/p/namespaces/
 const DAY: i64 = 86_400;
 const NOTHING: [&str; 0] = [];
 
-/// The API holds the template, and the controller has seen it.
-fn has_template(world: &World, pull_secret: Value) {
+/// Puts the template into the API, and delivers it to the controller.
+fn put_template(world: &World, pull_secret: Value) {
     let generation =
         world.server.find(TEMPLATE).map_or(1, |old| old["metadata"]["generation"].as_i64().unwrap() + 1);
     let metadata = json!({ "name": "standard", "uid": "t", "generation": generation });
@@ -33,33 +33,36 @@ fn has_template(world: &World, pull_secret: Value) {
     world.server.put(TEMPLATE, &json!({ "metadata": metadata, "spec": spec, "status": {} }));
     world.answers();
     let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
-    let change =
-        world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
+    let change = world
+        .cx
+        .objects
+        .namespace_templates
+        .upsert(TemplateView::decode(stored).unwrap(), ChangeSource::WatchEvent);
     NamespaceTemplate::changed(&world.cx, &change.unwrap());
 }
 
-/// It is this namespace's turn to have what is new.
-async fn rolls_out(world: &World) {
+/// Rolls out the newest state of the template.
+async fn reconcile_template(world: &World) {
     let key = crate::kinds::ObjectKey::new(None, "standard");
     NamespaceTemplate::reconcile(&world.cx, &key).await.unwrap();
 }
 
-/// A namespace in use with a pull secret, whose account `default` has come.
+/// A namespace in use with a pull secret, whose account `default` exists.
 async fn in_use() -> World {
     let world = World::new();
-    has_template(&world, json!({ "serviceAccounts": ["default"] }));
+    put_template(&world, json!({ "serviceAccounts": ["default"] }));
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     world.enforces("1");
     world.server.put(ACCOUNT, &json!({ "metadata": {}, "imagePullSecrets": [{ "name": "mine" }] }));
-    settles(&world).await;
-    // What is in place for a while is sealed anew.
-    passes(&world, 120);
-    settles(&world).await;
+    settle(&world).await;
+    // After a while, seals are renewed.
+    advance_seconds(&world, 120);
+    settle(&world).await;
     world
 }
 
-async fn settles(world: &World) {
+async fn settle(world: &World) {
     world.catches_up();
     world.watches();
     world.pass().await.unwrap();
@@ -68,7 +71,7 @@ async fn settles(world: &World) {
     world.calls();
 }
 
-/// Calls that change something.
+/// The calls that change something.
 fn writes(world: &World) -> Vec<String> {
     world.calls().into_iter().filter(|call| !call.starts_with("GET")).collect()
 }
@@ -84,13 +87,13 @@ fn password(world: &World) -> String {
     password.to_owned()
 }
 
-/// What the API knows of passwords, the newest first.
+/// The hashes that the API knows, the newest first.
 fn hashes(world: &World) -> Vec<String> {
     let known = world.stored(OBJECT)["status"]["pullCredential"]["passwords"].as_array().cloned();
     known.unwrap_or_default().iter().map(|one| one["hash"].as_str().unwrap().to_owned()).collect()
 }
 
-fn told(world: &World) -> (String, String) {
+fn template_condition(world: &World) -> (String, String) {
     let object = world.stored(OBJECT);
     let all = object["status"]["conditions"].as_array().unwrap().clone();
     let one = all.iter().find(|one| one["type"] == "TemplateApplied").unwrap();
@@ -102,15 +105,15 @@ fn names_in(account: &Value) -> Vec<&str> {
     account["imagePullSecrets"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-/// As Kubernetes records who has written an account's list.
-fn written_by(world: &World, account: &str, manager: &str) {
+/// Records a manager of the account's list, as Kubernetes does.
+fn set_manager(world: &World, account: &str, manager: &str) {
     let written = json!({ "metadata": { "managedFields": [{
         "manager": manager, "operation": "Update", "fieldsV1": { "f:imagePullSecrets": {} },
     }] } });
     world.server.edit(account, &written);
 }
 
-fn passes(world: &World, seconds: i64) {
+fn advance_seconds(world: &World, seconds: i64) {
     world.server.clock.advance(seconds * 1_000_000);
     world.acquires(tokio::time::Instant::now(), true);
 }
@@ -118,7 +121,7 @@ fn passes(world: &World, seconds: i64) {
 #[tokio::test]
 async fn a_namespace_has_a_password_of_its_own_that_only_its_cluster_keeps() {
     let world = World::new();
-    has_template(&world, json!({ "names": ["shop"], "validDays": 10 }));
+    put_template(&world, json!({ "names": ["shop"], "validDays": 10 }));
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     let secret = world.stored(SECRET);
@@ -132,14 +135,14 @@ async fn a_namespace_has_a_password_of_its_own_that_only_its_cluster_keeps() {
     assert_eq!(known["passwords"][0]["expiresAt"], meta::time::rfc3339(BEGINNING + 10 * DAY));
     assert!(!world.stored(OBJECT).to_string().contains(&password(&world)), "it is in the cluster alone");
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
-    assert_eq!(told(&world).0, "True");
+    assert_eq!(template_condition(&world).0, "True");
     let order = writes(&world);
     let at =
         |call: &str| order.iter().position(|one| one == call).unwrap_or_else(|| panic!("{call}: {order:?}"));
     let binding = at(&format!("POST {BINDINGS}"));
     assert!(binding < at(ISSUE) && at(ISSUE) < at(&format!("APPLY {SECRET}")), "{order:?}");
     world.enforces("1");
-    settles(&world).await;
+    settle(&world).await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
     assert_eq!(world.calls(), NOTHING, "what is right costs nothing");
 }
@@ -153,21 +156,21 @@ async fn service_accounts_get_it_when_they_come_and_keep_what_is_theirs() {
         .server
         .put(other, &json!({ "metadata": {}, "imagePullSecrets": [{ "name": "business-registry" }] }));
     world.server.edit(ACCOUNT, &json!({ "imagePullSecrets": [{ "name": "mine" }, { "name": "more" }] }));
-    settles(&world).await;
+    settle(&world).await;
     assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine", "more", "business-registry"]);
     assert_eq!(names_in(&world.stored(other)), ["business-registry"], "its owner has put it there");
-    // Nothing is kept of what is theirs: it is read when it is written.
+    // Names of others are not remembered: they are read before each write.
     world.server.edit(ACCOUNT, &json!({ "imagePullSecrets": [{ "name": "mine" }] }));
     world.watches();
     world.server.edit(ACCOUNT, &json!({ "imagePullSecrets": [{ "name": "mine" }, { "name": "more" }] }));
     world.pass().await.unwrap();
     assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine", "more", "business-registry"], "as it is by then");
-    settles(&world).await;
+    settle(&world).await;
 
-    written_by(&world, ACCOUNT, "business-controller");
-    has_template(&world, json!({}));
-    rolls_out(&world).await;
-    settles(&world).await;
+    set_manager(&world, ACCOUNT, "business-controller");
+    put_template(&world, json!({}));
+    reconcile_template(&world).await;
+    settle(&world).await;
     assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine", "more"]);
     assert_eq!(hashes(&world).len(), 1, "the password stays");
 }
@@ -176,15 +179,15 @@ async fn service_accounts_get_it_when_they_come_and_keep_what_is_theirs() {
 async fn it_is_replaced_while_the_one_before_is_good() {
     let world = in_use().await;
     let first = hashes(&world);
-    passes(&world, 14 * DAY);
+    advance_seconds(&world, 14 * DAY);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged, "it is good");
-    passes(&world, 6 * DAY);
+    advance_seconds(&world, 6 * DAY);
     world.pass().await.unwrap();
     let second = hashes(&world);
     assert_eq!((second.len(), &second[1]), (2, &first[0]), "running nodes may still have it");
     assert_eq!(digest::sha256(&password(&world)), second[0]);
-    settles(&world).await;
-    passes(&world, 20 * DAY);
+    settle(&world).await;
+    advance_seconds(&world, 20 * DAY);
     world.pass().await.unwrap();
     assert_eq!(hashes(&world)[1..], second[..1], "never more than two");
     assert_eq!(world.cx.metrics.drift.get_or_create(&DriftLabels { what: Drift::Template }).get(), 0);
@@ -194,15 +197,15 @@ async fn it_is_replaced_while_the_one_before_is_good() {
 async fn who_waits_for_a_wave_goes_on_pulling() {
     let world = in_use().await;
     let first = hashes(&world);
-    has_template(&world, json!({ "names": ["shop"] }));
-    passes(&world, 20 * DAY);
+    put_template(&world, json!({ "names": ["shop"] }));
+    advance_seconds(&world, 20 * DAY);
     world.pass().await.unwrap();
     let known = world.stored(OBJECT)["status"]["pullCredential"].clone();
     assert!(known["names"].is_null(), "what is new has to wait: {known}");
     assert_eq!(hashes(&world)[1], first[0]);
     assert_eq!(digest::sha256(&password(&world)), hashes(&world)[0]);
-    settles(&world).await;
-    rolls_out(&world).await;
+    settle(&world).await;
+    reconcile_template(&world).await;
     world.pass().await.unwrap();
     assert_eq!(world.stored(OBJECT)["status"]["pullCredential"]["names"], json!(["shop"]));
 }
@@ -222,17 +225,21 @@ async fn what_somebody_changes_or_takes_away_is_made_anew() {
     let second = hashes(&world);
     assert_eq!((digest::sha256(&password(&world)), drift()), (second[0].clone(), 1));
     assert_eq!(second[1..], first, "the one that was in use stays good");
-    settles(&world).await;
+    settle(&world).await;
     forge();
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "not again and again");
-    assert!(told(&world).1.contains("soon it is made anew"), "{:?}", told(&world));
+    assert!(
+        template_condition(&world).1.contains("soon it is made anew"),
+        "{:?}",
+        template_condition(&world)
+    );
     assert_eq!(hashes(&world), second);
-    passes(&world, 61);
+    advance_seconds(&world, 61);
     world.pass().await.unwrap();
     assert_eq!((digest::sha256(&password(&world)), drift()), (hashes(&world).remove(0), 2));
-    assert_eq!(told(&world).0, "True");
-    settles(&world).await;
-    passes(&world, 61);
+    assert_eq!(template_condition(&world).0, "True");
+    settle(&world).await;
+    advance_seconds(&world, 61);
     world.server.remove(SECRET);
     world.watches();
     world.pass().await.unwrap();
@@ -244,7 +251,7 @@ async fn what_somebody_changes_or_takes_away_is_made_anew() {
 async fn what_was_issued_and_not_written_is_written_or_forgotten() {
     let world = in_use().await;
     let first = hashes(&world);
-    passes(&world, 20 * DAY);
+    advance_seconds(&world, 20 * DAY);
     world.server.fault(Fault::Late);
     let failed = world.pass().await;
     assert!(matches!(failed, Err(Error::Member(_))), "{failed:?}");
@@ -255,14 +262,14 @@ async fn what_was_issued_and_not_written_is_written_or_forgotten() {
     assert_eq!(hashes(&world), issued, "the same one was written");
     assert_eq!(digest::sha256(&password(&world)), issued[0]);
 
-    // The process ends in between: what it knew is lost.
-    settles(&world).await;
-    passes(&world, 20 * DAY);
+    // The process ends in between, and its memory is lost.
+    settle(&world).await;
+    advance_seconds(&world, 20 * DAY);
     world.server.fault(Fault::Late);
     assert!(world.pass().await.is_err());
     world.server.forget_faults();
     let next = World::led_by_another(&world.server);
-    has_template(&next, json!({ "serviceAccounts": ["default"] }));
+    put_template(&next, json!({ "serviceAccounts": ["default"] }));
     next.catches_up();
     next.watches();
     next.pass().await.unwrap();
@@ -274,25 +281,25 @@ async fn what_was_issued_and_not_written_is_written_or_forgotten() {
 #[tokio::test]
 async fn what_the_template_names_no_more_opens_nothing_and_goes() {
     let world = in_use().await;
-    written_by(&world, ACCOUNT, "business-controller");
-    has_template(&world, Value::Null);
-    rolls_out(&world).await;
+    set_manager(&world, ACCOUNT, "business-controller");
+    put_template(&world, Value::Null);
+    reconcile_template(&world).await;
     world.watches();
     world.pass().await.unwrap();
     assert!(world.server.find(SECRET).is_none());
     assert_eq!(hashes(&world), NOTHING);
     assert_eq!(names_in(&world.stored(ACCOUNT)), ["mine"]);
-    settles(&world).await;
+    settle(&world).await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Unchanged);
     assert_eq!(world.calls(), NOTHING);
 
     let theirs = json!({ "metadata": { "annotations": {} }, "type": "kubernetes.io/dockerconfigjson" });
     world.server.put(SECRET, &theirs);
-    settles(&world).await;
+    settle(&world).await;
     assert!(world.server.find(SECRET).is_some(), "what does not carry our mark is not ours");
 }
 
-/// Kubernetes records no writers of a bare account, which `default` is.
+/// Kubernetes records no managers of a bare account such as `default`.
 #[tokio::test]
 async fn what_goes_is_named_by_no_account_but_those_that_somebody_else_has_written() {
     let world = in_use().await;
@@ -302,15 +309,15 @@ async fn what_goes_is_named_by_no_account_but_those_that_somebody_else_has_writt
         world.server.put(account, &json!({ "metadata": {}, "imagePullSecrets": both }));
     }
     let [applied, theirs] = accounts;
-    written_by(&world, &applied, "before-first-apply");
-    written_by(&world, &theirs, "kubectl");
-    settles(&world).await;
+    set_manager(&world, &applied, "before-first-apply");
+    set_manager(&world, &theirs, "kubectl");
+    settle(&world).await;
     assert!(world.stored(ACCOUNT)["metadata"]["managedFields"].is_null());
     for account in [ACCOUNT, &applied, &theirs] {
         assert_eq!(names_in(&world.stored(account)), ["mine", "business-registry"], "{account}");
     }
-    has_template(&world, Value::Null);
-    rolls_out(&world).await;
+    put_template(&world, Value::Null);
+    reconcile_template(&world).await;
     world.watches();
     world.pass().await.unwrap();
     assert!(world.server.find(SECRET).is_none());
@@ -323,12 +330,12 @@ async fn what_goes_is_named_by_no_account_but_those_that_somebody_else_has_writt
 #[tokio::test]
 async fn a_refusal_is_told_and_keeps_nobody_from_beginning() {
     let world = World::new();
-    has_template(&world, json!({}));
+    put_template(&world, json!({}));
     world.server.refuse(SECRET);
     world.holds(&pending(&[("pods", "3")]));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
-    let (status, message) = told(&world);
+    let (status, message) = template_condition(&world);
     assert_eq!(status, "False");
     assert!(message.contains("cluster c1: Secret business-registry: refused with 403"), "{message}");
     let issued = hashes(&world);
@@ -339,31 +346,39 @@ async fn a_refusal_is_told_and_keeps_nobody_from_beginning() {
     assert_eq!(hashes(&world), issued, "one password waits to be written");
 
     let world = World::new();
-    has_template(&world, json!({}));
+    put_template(&world, json!({}));
     world.server.refuse("POST pullcredential");
     world.holds(&pending(&[("pods", "3")]));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
-    assert!(told(&world).1.contains("no password is issued"), "{:?}", told(&world));
+    assert!(
+        template_condition(&world).1.contains("no password is issued"),
+        "{:?}",
+        template_condition(&world)
+    );
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
 }
 
 #[tokio::test]
 async fn a_cluster_that_shows_no_secrets_has_all_else() {
     let world = World::new();
-    has_template(&world, json!({}));
+    put_template(&world, json!({}));
     world.member.observed.pulls.reset();
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
-    assert_eq!((told(&world).0.as_str(), hashes(&world).len()), ("Unknown", 0), "it is not known yet");
+    assert_eq!(
+        (template_condition(&world).0.as_str(), hashes(&world).len()),
+        ("Unknown", 0),
+        "it is not known yet"
+    );
     world
         .member
         .observed
         .pulls
         .secrets
-        .failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
+        .list_failed(&ListFailure { text: "403 Forbidden".to_owned(), is_forbidden: true });
     world.pass().await.unwrap();
-    let (status, message) = told(&world);
+    let (status, message) = template_condition(&world);
     assert_eq!(status, "False");
     assert!(message.contains("does not list the Secrets named business-registry: 403"), "{message}");
     assert!(hashes(&world).is_empty(), "nothing was issued that could not be kept");
@@ -373,7 +388,7 @@ async fn a_cluster_that_shows_no_secrets_has_all_else() {
 async fn what_comes_to_another_project_has_another_password() {
     let world = in_use().await;
     let first = hashes(&world);
-    // The project was deleted and made anew under the same name.
+    // The project was deleted and created again under the same name.
     world
         .knows_project(&json!({ "metadata": { "name": "p", "uid": "project-2" }, "spec": {}, "status": {} }));
     assert_eq!(world.stored(PROJECT)["metadata"]["uid"], "project-2");
@@ -385,7 +400,7 @@ async fn what_comes_to_another_project_has_another_password() {
 #[tokio::test]
 async fn what_is_released_pulls_no_more() {
     let world = World::new();
-    has_template(&world, json!({}));
+    put_template(&world, json!({}));
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     world
         .server

@@ -1,10 +1,10 @@
-//! The look and the removal against the program `registry` of distribution, named by `REGISTRY_PROGRAM`.
+//! Scans and removals against the program `registry` of distribution, which `REGISTRY_PROGRAM` names.
 
 use crate::fence::{Fence, Moment};
 use crate::fixtures::world::times;
-use crate::registry::backend::{Backend, Content, Provided, RegistryPlace, Removal};
+use crate::registry::backend::{Backend, Content, ProvideResult, RegistryPlace, RemovalProgress};
 use crate::registry::oci::OciRegistry;
-use crate::registry::oci::calls::{Http, Site};
+use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
@@ -18,7 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// A registry that ends with the test.
+/// A registry process that ends with the test.
 struct Program {
     child: Child,
     directory: PathBuf,
@@ -54,7 +54,7 @@ impl Program {
         registry
     }
 
-    /// The code, and where it says to go on.
+    /// Sends a request. Returns the status code and the location.
     async fn send(&self, method: &str, path: &str, content: &str, body: &[u8]) -> (String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let head = format!(
@@ -121,25 +121,26 @@ fn place() -> RegistryPlace {
 #[ignore = "needs the program registry: REGISTRY_PROGRAM"]
 async fn content_is_measured_and_removed_in_a_real_registry() {
     let program = Program::start(&std::env::var("REGISTRY_PROGRAM").unwrap()).await;
-    let site = Site { url: format!("http://{}", program.address), ..Site::default() };
+    let site = RegistryEndpoint { url: format!("http://{}", program.address), ..RegistryEndpoint::default() };
     let fence = Arc::new(Fence::new(times()));
     fence.acquired(Moment::now(), true);
-    let registry = OciRegistry::new(Http::new(site).await.unwrap(), Arc::clone(&fence));
+    let registry = OciRegistry::new(RegistryClient::new(site).await.unwrap(), Arc::clone(&fence));
     let (place, provenance) = (place(), RegistryProvenance::Made);
     let record = RegistryRecord { backend: RegistryBackend::Oci, provenance, uid: String::new() };
     for neighbour in ["acme/web-x/a", "acme/webb/a", "acme/a/b", "zeta/web/a", "acme/web.y/z"] {
         program.push(neighbour, "v1", b"neighbour").await;
     }
-    assert_eq!(registry.provide(&place, false).await.unwrap(), Provided::Record(record.clone()));
+    assert_eq!(registry.provide(&place, false).await.unwrap(), ProvideResult::Provided(record.clone()));
 
     let (repositories, tags) = (60_usize, 3_usize);
     let mut kept = b"{}".len();
     for repository in 0..repositories {
         for tag in 0..tags {
             let layer = format!("layer {repository} {tag}");
-            // Where a page of the catalogue ends at such a tag's repository the next one has what is none.
+            // If a page of the catalogue ends at the repository of such a tag, the next page has an entry that is no
+            // repository.
             let tag = if tag == 0 { "_manifests".to_owned() } else { format!("v{tag}") };
-            // A part may begin with a digit.
+            // A path component may begin with a digit.
             let name = format!("acme/web/{repository}r");
             kept += program.push(&name, &tag, layer.as_bytes()).await + layer.len();
         }
@@ -155,9 +156,9 @@ async fn content_is_measured_and_removed_in_a_real_registry() {
 
     let begun = Instant::now();
     fence.acquired(Moment::now(), true);
-    assert!(matches!(registry.remove(&place, &record, true).await.unwrap(), Removal::Begun(_)));
+    assert!(matches!(registry.remove(&place, &record, true).await.unwrap(), RemovalProgress::InProgress(_)));
     println!("removed in {:?}", begun.elapsed());
-    assert_eq!(registry.remove(&place, &record, true).await.unwrap(), Removal::Gone);
+    assert_eq!(registry.remove(&place, &record, true).await.unwrap(), RemovalProgress::Done);
     let neighbour = registry.measure(&RegistryPlace { name: "web-x".to_owned(), ..place }).await.unwrap();
     assert!(neighbour.is_some_and(|kept| kept.bytes > 0), "the neighbours are untouched");
 }

@@ -1,7 +1,7 @@
-/// However much there is.
+/// Bounds for large content.
 mod bounds;
-/// What is found, whatever is listed.
-mod found;
+/// What is found below a prefix.
+mod discovery;
 
 use crate::controller::Controller as _;
 use crate::error::Error;
@@ -9,12 +9,14 @@ use crate::fixtures::amounts;
 use crate::fixtures::registry::{ACCOUNT, FakeRegistry, Storage, TokenServer};
 use crate::fixtures::server::Server;
 use crate::fixtures::world::World;
-use crate::kinds::{Heard, ObjectKey as _, ProjectKey, View};
+use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, View};
 use crate::outcome::PassOutcome;
-use crate::registry::backend::{Backend, Measured, Provided, RegistryPlace, RegistryState, Removal};
+use crate::registry::backend::{
+    Backend, Measured, ProvideResult, RecordedState, RegistryPlace, RemovalProgress,
+};
 use crate::registry::kind::BusinessImageNamespace as Images;
 use crate::registry::oci::OciRegistry;
-use crate::registry::oci::calls::{Http, Site};
+use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
 use business_types::registry::{RegistryBackend, RegistryRecord};
 use business_types::{RegistrySpec, names};
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -59,16 +61,19 @@ impl Scene {
     async fn beside(registry: FakeRegistry) -> Self {
         let credentials = std::env::temp_dir().join(format!("registry-{}", uuid::Uuid::new_v4()));
         std::fs::write(&credentials, format!("{ACCOUNT}\n")).unwrap();
-        let site =
-            Site { url: registry.url.clone(), authority: None, credentials: Some(credentials.clone()) };
-        let http = Http::new(site).await.unwrap();
+        let site = RegistryEndpoint {
+            url: registry.url.clone(),
+            authority: None,
+            credentials: Some(credentials.clone()),
+        };
+        let http = RegistryClient::new(site).await.unwrap();
         let world = World::with_registry(&Server::default(), |fence| {
             Some(Box::new(OciRegistry::new(http, Arc::clone(fence))) as Box<dyn Backend>)
         });
         Self { world, registry, credentials }
     }
 
-    /// The API holds the object with this status, and the controller has seen it.
+    /// Puts the object with this status into the API, and delivers it to the controller.
     fn holds(&self, status: &Value, storage: Option<&str>) {
         let hard = storage.map(|bytes| amounts(&[("requests.storage", bytes)])).unwrap_or_default();
         let spec = RegistrySpec {
@@ -87,7 +92,7 @@ impl Scene {
         let Some(stored) = self.world.server.find(OBJECT) else { return };
         let stored: DynamicObject = serde_json::from_value(stored).unwrap();
         let view = View::<Images>::decode(stored).unwrap();
-        if let Some(change) = self.world.cx.objects.image_namespaces.seen(view, Heard::ByEvent) {
+        if let Some(change) = self.world.cx.objects.image_namespaces.upsert(view, ChangeSource::WatchEvent) {
             Images::changed(&self.world.cx, &change);
         }
     }
@@ -97,12 +102,12 @@ impl Scene {
         self.follows();
     }
 
-    fn is_deleted(&self) {
+    fn mark_deleted(&self) {
         let at = meta::time::rfc3339(self.world.cx.clock.unix_seconds());
         self.edits(&json!({"metadata": {"deletionTimestamp": at}, "status": {"phase": "Terminating"}}));
     }
 
-    fn is_annotated(&self, key: &str, value: &str) {
+    fn annotate(&self, key: &str, value: &str) {
         self.edits(&json!({"metadata": {"annotations": {key: value}}}));
     }
 
@@ -151,12 +156,12 @@ async fn a_place_is_provided_then_measured_and_an_overshoot_shown() {
     }
     scene.pass().await.unwrap();
     assert_eq!(scene.status()["used"], json!({"requests.storage": "0"}), "not due");
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "1");
     scene.pass().await.unwrap();
     let kept = 500 + 10 + scene.registry.manifest_bytes("t/web/a");
     assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string(), "each blob once");
     scene.registry.push("t/web/a", "v3", 600);
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "2");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "2");
     scene.pass().await.unwrap();
     assert_eq!(scene.condition("WithinQuota"), says("False", "UsedAboveHard"));
     assert_eq!(scene.status()["phase"], "Available");
@@ -171,14 +176,14 @@ async fn what_was_there_before_stays_and_is_taken_over_with_consent_only() {
     assert_eq!((&scene.status()["phase"], &scene.status()["registry"]), (&json!("Failed"), &Value::Null));
     assert_eq!(scene.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
     let before = scene.world.server.get(OBJECT);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.pass().await.unwrap();
     assert!(scene.is_gone() && scene.registry.count("t/web/") == 1, "nothing of it was the object's");
 
     scene.world.server.put(OBJECT, &before);
-    scene.world.cx.objects.image_namespaces.gone(&scene.world.cx.objects.image_namespaces.all()[0]);
+    scene.world.cx.objects.image_namespaces.remove(&scene.world.cx.objects.image_namespaces.all()[0]);
     scene.follows();
-    scene.is_annotated(names::ADOPT_ANNOTATION, "true");
+    scene.annotate(names::ADOPT_ANNOTATION, "true");
     scene.pass().await.unwrap();
     assert_eq!(scene.status()["registry"]["provenance"], "Adopted");
     assert_eq!((&scene.status()["phase"], &scene.status()["message"]), (&json!("Available"), &Value::Null));
@@ -203,7 +208,7 @@ async fn what_came_from_elsewhere_and_is_deleted_at_once_takes_its_content_along
     let scene = Scene::new().await;
     scene.registry.push("t/web/old", "v1", 5);
     scene.holds(&json!({"phase": "Available"}), None);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
@@ -222,7 +227,7 @@ async fn content_is_removed_after_the_grace_period_and_the_name_is_free_after_th
     scene.registry.push_index("t/web/b", "multi", &[7, 8]);
     scene.registry.push("t/webb/a", "v1", 7);
     scene.pass().await.unwrap();
-    scene.is_deleted();
+    scene.mark_deleted();
     assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_mins(5)));
     assert_eq!(scene.condition("Terminating"), says("True", "GracePeriod"));
     assert_eq!((scene.registry.count("t/web/"), scene.registry.deletes()), (5, Vec::new()));
@@ -241,7 +246,7 @@ async fn content_is_removed_after_the_grace_period_and_the_name_is_free_after_th
 async fn what_is_pushed_with_the_last_token_is_removed_as_well() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
-    scene.is_deleted();
+    scene.mark_deleted();
     assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::from_secs(140)));
     assert_eq!(scene.condition("Terminating"), says("True", "TokensExpire"));
     scene.registry.push("t/web/late", "v1", 5);
@@ -259,11 +264,11 @@ async fn what_has_lost_its_tag_counts_and_is_removed_with_the_rest() {
     scene.registry.push("t/web/a", "latest", 100);
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "latest", 200);
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "1");
     scene.pass().await.unwrap();
     let kept = 100 + 200 + 10 + scene.registry.manifest_bytes("t/web/a");
     assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     scene.pass().await.unwrap();
     assert_eq!(scene.registry.count("t/web/"), 0);
@@ -289,14 +294,14 @@ async fn what_was_pushed_by_its_digest_counts_and_is_removed_by_whoever_leads_th
     assert_eq!(scene.status()["untagged"], json!([name]));
     assert_eq!(scene.status()["measuredChange"], "1");
 
-    // Another process, and the mark was cleared meanwhile.
+    // Another process took over, and the mark was removed meanwhile.
     let scene = scene.succeeded().await;
     scene.edits(&json!({"metadata": {"annotations": {
         names::REGISTRY_CHANGED_ANNOTATION: "2", names::REGISTRY_PUSHED_ANNOTATION: null,
     }}}));
     scene.pass().await.unwrap();
     assert_eq!(scene.status()["used"]["requests.storage"], kept.to_string());
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     scene.pass().await.unwrap();
     assert_eq!(scene.registry.count("t/web/"), 0);
@@ -325,7 +330,7 @@ async fn a_change_that_is_told_during_a_measurement_is_measured_too() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.pass().await.unwrap();
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "1");
     scene.registry.push("t/web/a", "v1", 300);
     let told = json!({"metadata": {"annotations": {names::REGISTRY_CHANGED_ANNOTATION: "2"}}});
     scene.world.server.edit(OBJECT, &told);
@@ -385,7 +390,7 @@ async fn what_an_index_names_is_where_it_answers_only() {
     let lost = scene.registry.push_index("t/web/b", "v1", &[300]).remove(0);
     scene.registry.loses("t/web/b", &lost);
     scene.pass().await.unwrap();
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     scene.pass().await.unwrap();
     assert_eq!(scene.registry.deletes().len(), 3, "the image, and the index of both");
@@ -398,14 +403,14 @@ async fn where_there_is_more_than_can_be_measured_it_is_said_so_until_it_is() {
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "v1", 300);
     scene.registry.overflows(true);
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "1");
     let outcome = scene.pass().await.unwrap();
     assert!(matches!(outcome, PassOutcome::WaitingFor(wait) if !wait.is_zero()), "{outcome:?}");
     assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"));
     assert_eq!(scene.condition("RegistryReachable").0, "True");
     assert_eq!(scene.status()["measuredChange"], Value::Null, "no measurement has followed");
     scene.registry.overflows(false);
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "2");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "2");
     scene.pass().await.unwrap();
     assert_eq!(scene.condition("WithinQuota"), says("Unknown", "CannotBeMeasured"), "it is not due");
 
@@ -422,7 +427,7 @@ async fn more_than_can_be_measured_is_removed_bit_by_bit() {
     scene.registry.push("t/web/a", "v1", 300);
     scene.registry.push("t/web/b", "v1", 300);
     scene.registry.overflows(true);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
@@ -440,7 +445,7 @@ async fn a_removal_asks_no_more_for_what_is_gone() {
     for image in 0..40 {
         scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
     }
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     drop(scene.registry.calls());
     let mut calls = Vec::new();
@@ -467,7 +472,7 @@ async fn what_was_seen_before_is_removed_behind_much_that_is_gone() {
     for digest in &digests[..19] {
         scene.registry.loses("t/web/a", digest);
     }
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     while !scene.is_gone() {
         scene.pass().await.unwrap();
@@ -485,7 +490,7 @@ async fn what_has_a_tag_is_removed_behind_many_tags_of_nothing() {
             scene.registry.loses("t/web/a", &digest);
         }
     }
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     while !scene.is_gone() {
         scene.pass().await.unwrap();
@@ -493,16 +498,16 @@ async fn what_has_a_tag_is_removed_behind_many_tags_of_nothing() {
     assert_eq!(scene.registry.count("t/web/"), 0);
 }
 
-/// An empty repository `t/web/a`, and `t/web/b`, whose only manifest has this digest.
-fn has_two_repositories(registry: &FakeRegistry) -> String {
+/// Pushes an empty repository `t/web/a`, and `t/web/b`. Returns the digest of the only manifest of the latter.
+fn push_two_repositories(registry: &FakeRegistry) -> String {
     let digest = registry.push("t/web/a", "v1", 5);
     registry.untag("t/web/a", "v1");
     registry.loses("t/web/a", &digest);
     registry.push("t/web/b", "v1", 6)
 }
 
-/// A pass is cut when it deletes the first manifest.
-async fn is_cut(scene: &Scene) {
+/// Runs a pass that is cut off at the deletion of the first manifest.
+async fn cut_pass(scene: &Scene) {
     scene.registry.token_server(TokenServer::Holds);
     tokio::select! {
         ended = scene.pass() => panic!("it was not cut: {ended:?}"),
@@ -515,10 +520,10 @@ async fn is_cut(scene: &Scene) {
 async fn a_removal_that_is_cut_goes_on_with_the_same_repository() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
-    has_two_repositories(&scene.registry);
-    scene.is_deleted();
+    push_two_repositories(&scene.registry);
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
-    is_cut(&scene).await;
+    cut_pass(&scene).await;
     drop(scene.registry.calls());
     scene.pass().await.unwrap();
     assert!(!scene.is_gone() && scene.registry.count("t/web/") == 0);
@@ -532,9 +537,9 @@ async fn a_removal_that_is_cut_goes_on_with_the_same_repository() {
 async fn what_is_pushed_behind_a_removal_that_was_cut_is_removed_as_well() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
-    let digest = has_two_repositories(&scene.registry);
-    scene.is_deleted();
-    is_cut(&scene).await;
+    let digest = push_two_repositories(&scene.registry);
+    scene.mark_deleted();
+    cut_pass(&scene).await;
     scene.registry.push("t/web/a", "late", 7);
     scene.registry.untag("t/web/b", "v1");
     scene.registry.loses("t/web/b", &digest);
@@ -545,17 +550,17 @@ async fn what_is_pushed_behind_a_removal_that_was_cut_is_removed_as_well() {
     assert!(scene.is_gone());
 }
 
-/// A registry whose removal never ends.
+/// A registry whose removals never end.
 #[derive(Debug)]
 struct Endless;
 
 impl Backend for Endless {
-    fn sort(&self) -> RegistryBackend {
+    fn backend_type(&self) -> RegistryBackend {
         RegistryBackend::Oci
     }
 
-    fn provide<'a>(&'a self, _: &'a RegistryPlace, _: bool) -> BoxFuture<'a, Result<Provided, Error>> {
-        std::future::ready(Ok(Provided::Refused(String::new()))).boxed()
+    fn provide<'a>(&'a self, _: &'a RegistryPlace, _: bool) -> BoxFuture<'a, Result<ProvideResult, Error>> {
+        std::future::ready(Ok(ProvideResult::Refused(String::new()))).boxed()
     }
 
     fn recover<'a>(
@@ -570,8 +575,8 @@ impl Backend for Endless {
         &'a self,
         _: &'a RegistryPlace,
         _: &'a RegistryRecord,
-    ) -> BoxFuture<'a, Result<RegistryState, Error>> {
-        std::future::ready(Ok(RegistryState::There { locked: false })).boxed()
+    ) -> BoxFuture<'a, Result<RecordedState, Error>> {
+        std::future::ready(Ok(RecordedState::Present { locked: false })).boxed()
     }
 
     fn measure<'a>(&'a self, _: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
@@ -583,7 +588,7 @@ impl Backend for Endless {
         _: &'a RegistryPlace,
         _: &'a RegistryRecord,
         _: bool,
-    ) -> BoxFuture<'a, Result<Removal, Error>> {
+    ) -> BoxFuture<'a, Result<RemovalProgress, Error>> {
         std::future::pending().boxed()
     }
 
@@ -591,20 +596,20 @@ impl Backend for Endless {
         Ok(())
     }
 
-    fn late_pushes(&self) -> Duration {
+    fn late_push_window(&self) -> Duration {
         Duration::ZERO
     }
 }
 
 impl Scene {
-    /// A controller that removes the content of its object from such a one.
+    /// A controller with such a registry, whose object is to be removed.
     async fn without_end() -> Self {
         let world =
             World::with_registry(&Server::default(), |_fence| Some(Box::new(Endless) as Box<dyn Backend>));
         let scene = Self { world, registry: FakeRegistry::start().await, credentials: PathBuf::new() };
         let record = json!({"backend": "OCI", "provenance": "Made"});
         scene.holds(&json!({"phase": "Available", "observedGeneration": 1, "registry": record}), None);
-        scene.is_deleted();
+        scene.mark_deleted();
         scene
     }
 }
@@ -629,7 +634,7 @@ async fn a_locked_one_keeps_its_content_until_it_is_unlocked() {
     scene.edits(&json!({"status": {"locked": true}}));
     scene.pass().await.unwrap();
     assert_eq!((&scene.status()["phase"], &scene.status()["reason"]), (&json!("Locked"), &json!("Locked")));
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     scene.pass().await.unwrap();
     assert_eq!(scene.condition("Terminating"), says("True", "Locked"));
@@ -650,12 +655,12 @@ async fn a_registry_out_of_reach_changes_no_phase_and_frees_nothing() {
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "v1", 5);
     scene.registry.set_down(true);
-    scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "1");
     assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
     assert_eq!(scene.status()["phase"], "Available");
     assert_eq!(scene.condition("RegistryReachable"), says("False", "Unreachable"));
     assert_eq!(scene.condition("Ready").0, "Unknown");
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
     assert!(!scene.is_gone());
@@ -677,12 +682,12 @@ async fn what_a_page_of_a_proxy_says_is_not_there_stays_and_counts() {
     let fronts = ["/v2/", "/v2/_catalog", "/tags/", "/manifests/"];
     for (turn, front) in fronts.into_iter().enumerate() {
         scene.registry.intercept(Some(front));
-        scene.is_annotated(names::REGISTRY_CHANGED_ANNOTATION, &turn.to_string());
+        scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, &turn.to_string());
         assert!(matches!(scene.pass().await, Err(Error::Registry(_))), "{front}");
         assert_eq!(scene.status()["used"]["requests.storage"], used, "{front}");
         assert_eq!(scene.condition("RegistryReachable").0, "False");
     }
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     for front in fronts {
         scene.registry.intercept(Some(front));
@@ -703,7 +708,7 @@ async fn nothing_is_gone_where_another_registry_answers_by_now_that_lists_nothin
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "v1", 5);
     scene.pass().await.unwrap();
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     scene.registry.gives_way();
     assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
@@ -719,8 +724,8 @@ async fn an_operator_gives_up_content_that_nobody_can_confirm_gone() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.registry.set_down(true);
-    scene.is_annotated(names::ABANDON_ANNOTATION, "it burnt down");
-    scene.is_deleted();
+    scene.annotate(names::ABANDON_ANNOTATION, "it burnt down");
+    scene.mark_deleted();
     scene.pass().await.unwrap();
     assert!(scene.is_gone());
 }
@@ -730,7 +735,7 @@ async fn whoever_does_not_lead_any_more_removes_nothing() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "v1", 5);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(1000 * SECOND);
     scene.world.acquires(Instant::now() - Duration::from_secs(14), true);
     assert!(matches!(scene.pass().await, Err(Error::NotLeading)));
@@ -742,7 +747,7 @@ async fn without_a_registry_it_waits() {
     let scene = Scene::new().await;
     let bare = World::at(&scene.world.server);
     let stored: DynamicObject = serde_json::from_value(scene.world.stored(OBJECT)).unwrap();
-    bare.cx.objects.image_namespaces.seen(View::decode(stored).unwrap(), Heard::ByEvent);
+    bare.cx.objects.image_namespaces.upsert(View::decode(stored).unwrap(), ChangeSource::WatchEvent);
     let outcome = Images::reconcile(&bare.cx, &ProjectKey::new(Some("p"), "web")).await.unwrap();
     assert_eq!(outcome, PassOutcome::Applied);
     assert_eq!(scene.status()["phase"], "Pending");
@@ -754,7 +759,7 @@ async fn nothing_is_deleted_by_who_has_waited_for_a_token_beyond_his_lease() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     scene.registry.push("t/web/app", "v1", 100);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.registry.token_server(TokenServer::Holds);
     let meanwhile = async {
         scene.registry.is_asked_for_a_token().await;

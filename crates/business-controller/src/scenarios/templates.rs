@@ -1,17 +1,17 @@
-//! What templates put into namespaces, and how a change goes through them.
+//! What templates put into namespaces, and how changes are rolled out.
 
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error, ListFailure};
 use crate::fixtures::pending;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
-use crate::kinds::{Heard, ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::member::Reach;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
-use crate::queue::Next;
+use crate::queue::Requeue;
 use business_types::Condition;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
@@ -36,8 +36,8 @@ fn full() -> Value {
     })
 }
 
-/// The API holds the template, and the controller has seen it.
-fn has_template(world: &World, spec: &Value) {
+/// Puts the template into the API, and delivers it to the controller.
+fn put_template(world: &World, spec: &Value) {
     let generation =
         world.server.find(TEMPLATE).map_or(1, |old| old["metadata"]["generation"].as_i64().unwrap() + 1);
     let status = world.server.find(TEMPLATE).map_or(json!({}), |old| old["status"].clone());
@@ -46,13 +46,13 @@ fn has_template(world: &World, spec: &Value) {
     if world.server.find(CLUSTER).is_none() {
         world.answers();
     }
-    sees_template(world);
+    sync_template(world);
 }
 
-fn sees_template(world: &World) {
+fn sync_template(world: &World) {
     let stored: DynamicObject = serde_json::from_value(world.server.get(TEMPLATE)).unwrap();
     let view = TemplateView::decode(stored).unwrap();
-    if let Some(change) = world.cx.objects.namespace_templates.seen(view, Heard::ByEvent) {
+    if let Some(change) = world.cx.objects.namespace_templates.upsert(view, ChangeSource::WatchEvent) {
         NamespaceTemplate::changed(&world.cx, &change);
     }
 }
@@ -72,7 +72,7 @@ fn condition(world: &World, path: &str, type_: &str) -> (String, String, String)
 /// A namespace in use with the full template.
 async fn in_use() -> World {
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     world.enforces("1");
@@ -84,7 +84,7 @@ async fn in_use() -> World {
 #[tokio::test]
 async fn a_new_namespace_gets_all_of_it_before_it_is_available() {
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     world.holds(&pending(&[("pods", "3")]));
     world.pass().await.unwrap();
     let writes: Vec<String> = world.calls().into_iter().filter(|call| !call.starts_with("GET")).collect();
@@ -116,7 +116,7 @@ async fn a_new_namespace_gets_all_of_it_before_it_is_available() {
 #[tokio::test]
 async fn it_waits_for_limits_and_not_for_the_rest() {
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     world.server.refuse("/api/v1/namespaces/web/limitranges");
     world.holds(&pending(&[("pods", "3")]));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
@@ -127,7 +127,7 @@ async fn it_waits_for_limits_and_not_for_the_rest() {
     assert!(world.server.find(POLICY).is_some(), "all else is there");
 
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     world.server.refuse("/apis/networking.k8s.io");
     world.holds(&pending(&[("pods", "3")]));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
@@ -172,7 +172,7 @@ async fn what_somebody_changes_is_restored_and_what_he_adds_stays() {
 async fn what_the_template_names_no_more_goes() {
     let world = in_use().await;
     let less = json!({ "default": true, "labels": { "team": "a" }, "finalizers": ["namespacetemplate"] });
-    has_template(&world, &less);
+    put_template(&world, &less);
     world.pass().await.unwrap();
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
     assert!(world.server.find(LIMITS).is_some(), "it is not its turn");
@@ -203,17 +203,17 @@ async fn a_paused_rollout_waits_and_status_says_how_far_it_is() {
     assert_eq!(condition(&world, TEMPLATE, "Ready").0, "True");
     let mut spec = full();
     spec["rollout"] = json!({ "paused": true });
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     template_pass(&world).await;
     assert_eq!(condition(&world, TEMPLATE, "RolledOut").0, "True", "a pause changes nothing in a namespace");
     spec["labels"]["team"] = json!("a");
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     template_pass(&world).await;
     world.pass().await.unwrap();
     assert_eq!(condition(&world, TEMPLATE, "RolledOut").1, "Paused");
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], Value::Null);
     spec["rollout"] = json!({ "paused": false });
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     template_pass(&world).await;
     world.pass().await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");
@@ -225,7 +225,7 @@ async fn a_rollout_stops_where_it_fails() {
     world.server.refuse(POLICY);
     let mut spec = full();
     spec["networkPolicies"][0]["spec"] = json!({ "policyTypes": ["Egress"] });
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     template_pass(&world).await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available", "it stays in use");
@@ -241,7 +241,7 @@ async fn a_rollout_stops_where_it_fails() {
     );
 }
 
-/// What anybody may set to zero is no fault of the template.
+/// A quota that anybody can set to zero is no failure of the template.
 #[tokio::test]
 async fn a_quota_that_leaves_no_room_stops_no_rollout() {
     let world = in_use().await;
@@ -249,7 +249,7 @@ async fn a_quota_that_leaves_no_room_stops_no_rollout() {
     world.server.refuse_because(POLICY, why);
     let mut spec = full();
     spec["networkPolicies"][0]["spec"] = json!({ "policyTypes": ["Egress"] });
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     template_pass(&world).await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "it is tried again");
     let (status, reason, message) = condition(&world, OBJECT, "TemplateApplied");
@@ -258,10 +258,10 @@ async fn a_quota_that_leaves_no_room_stops_no_rollout() {
     template_pass(&world).await;
     assert_eq!(condition(&world, TEMPLATE, "RolledOut").0, "True");
     assert_eq!(world.stored(TEMPLATE)["status"]["failed"], Value::Null, "nobody");
-    // Something else is wrong, too.
+    // There is another failure, too.
     world.server.refuse(BINDING);
     spec["roleBindings"][0]["subjects"][0]["name"] = json!("others");
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     template_pass(&world).await;
     world.pass().await.unwrap();
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "Refused");
@@ -286,7 +286,7 @@ async fn what_a_template_says_of_itself_names_nobody() {
     let mut other = object.clone();
     other.key.name = "acme-back".into();
     other.uid = "uid-2".into();
-    has_template(&world, &full());
+    put_template(&world, &full());
     let state = world.cx.objects.namespace_templates.current(&RootKey::new(None, "standard")).unwrap().state;
     other.status.template = Some(state);
     let told =
@@ -300,9 +300,13 @@ async fn what_a_template_says_of_itself_names_nobody() {
     });
     let east = world.server.put("/apis/business.tkestack.io/v1/memberclusters/acme-east", &east);
     let east: DynamicObject = serde_json::from_value(east).unwrap();
-    world.cx.objects.member_clusters.seen(MemberClusterView::decode(east).unwrap(), Heard::ByEvent);
-    world.cx.objects.namespaces.seen(object, Heard::ByEvent);
-    world.cx.objects.namespaces.seen(other, Heard::ByEvent);
+    world
+        .cx
+        .objects
+        .member_clusters
+        .upsert(MemberClusterView::decode(east).unwrap(), ChangeSource::WatchEvent);
+    world.cx.objects.namespaces.upsert(object, ChangeSource::WatchEvent);
+    world.cx.objects.namespaces.upsert(other, ChangeSource::WatchEvent);
     let says = || world.stored(TEMPLATE)["status"].clone();
     template_pass(&world).await;
     let status = says();
@@ -313,7 +317,7 @@ async fn what_a_template_says_of_itself_names_nobody() {
     assert_eq!(status["wave"]["namespaces"], json!(["uid-1"]));
     assert!(!status.to_string().contains("acme"), "{status}");
     world.server.edit(TEMPLATE, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
-    sees_template(&world);
+    sync_template(&world);
     tokio::time::advance(Duration::from_secs(1)).await;
     template_pass(&world).await;
     let (_, reason, message) = condition(&world, TEMPLATE, "Ready");
@@ -324,14 +328,18 @@ async fn what_a_template_says_of_itself_names_nobody() {
 #[tokio::test]
 async fn the_nearest_that_is_named_counts() {
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     let other = "/apis/business.tkestack.io/v1/namespacetemplates/other";
     world.server.put(
         other,
         &json!({ "metadata": { "name": "other", "uid": "o" }, "spec": { "labels": { "a": "b" } } }),
     );
     let stored: DynamicObject = serde_json::from_value(world.server.get(other)).unwrap();
-    world.cx.objects.namespace_templates.seen(TemplateView::decode(stored).unwrap(), Heard::ByEvent);
+    world
+        .cx
+        .objects
+        .namespace_templates
+        .upsert(TemplateView::decode(stored).unwrap(), ChangeSource::WatchEvent);
     let project = |name: &str, parent: &str, template: &str| {
         world.knows_project(&json!({
             "metadata": { "name": name, "uid": "project-1" },
@@ -354,13 +362,13 @@ async fn the_nearest_that_is_named_counts() {
 async fn a_template_goes_when_nobody_has_it_any_more() {
     let world = in_use().await;
     world.server.edit(TEMPLATE, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } }));
-    sees_template(&world);
+    sync_template(&world);
     template_pass(&world).await;
     let (status, reason, message) = condition(&world, TEMPLATE, "Ready");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "InUse"));
     assert!(message.contains("1 namespaces have it"), "{message}");
     world.server.edit(TEMPLATE, &json!({ "spec": { "default": false } }));
-    sees_template(&world);
+    sync_template(&world);
     world.pass().await.unwrap();
     assert!(world.server.find(LIMITS).is_none());
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "NoTemplate");
@@ -368,12 +376,12 @@ async fn a_template_goes_when_nobody_has_it_any_more() {
     assert!(world.server.find(TEMPLATE).is_none());
 }
 
-/// The kinds of what waits to be looked at.
-async fn waiting(world: &World) -> Vec<&'static str> {
+/// The kinds of the objects in the queue.
+async fn queued_kinds(world: &World) -> Vec<&'static str> {
     let mut kinds = Vec::new();
     while let Ok(key) = tokio::time::timeout(Duration::from_secs(1), world.cx.queue.next()).await {
         kinds.push(key.kind());
-        world.cx.queue.done(&key, Next::Rest);
+        world.cx.queue.done(&key, Requeue::Never);
     }
     kinds
 }
@@ -381,21 +389,21 @@ async fn waiting(world: &World) -> Vec<&'static str> {
 #[tokio::test(start_paused = true)]
 async fn a_template_hears_of_what_was_written_to_the_status_of_its_namespaces() {
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     world.holds(&pending(&[("pods", "3")]));
-    waiting(&world).await;
+    queued_kinds(&world).await;
     world.pass().await.unwrap();
-    assert!(waiting(&world).await.contains(&"NamespaceTemplate"), "it counts it");
+    assert!(queued_kinds(&world).await.contains(&"NamespaceTemplate"), "it counts it");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_template_hears_that_a_cluster_does_not_answer_any_more() {
     let world = in_use().await;
-    waiting(&world).await;
+    queued_kinds(&world).await;
     let since = "2026-01-01T00:00:00Z".to_owned();
     world.member.set_reach(Reach::Unreachable { since, reason: "no answer".into() });
     BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap();
-    assert!(waiting(&world).await.contains(&"NamespaceTemplate"), "it waits for nobody there");
+    assert!(queued_kinds(&world).await.contains(&"NamespaceTemplate"), "it waits for nobody there");
 }
 
 #[tokio::test]
@@ -405,7 +413,8 @@ async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has
     let wakes = |metadata: Value, spec: Value| {
         let old = world.cx.objects.projects.get(&key);
         world.knows_project(&json!({ "metadata": metadata, "spec": spec, "status": {} }));
-        let change = ViewChange { old, new: world.cx.objects.projects.get(&key), heard: Heard::ByEvent };
+        let change =
+            ViewChange { old, new: world.cx.objects.projects.get(&key), source: ChangeSource::WatchEvent };
         world.woken();
         crate::project::kind::BusinessProject::changed(&world.cx, &change);
         world.woken().iter().any(|key| key.contains("p/n"))
@@ -414,12 +423,12 @@ async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has
     assert!(!wakes(with(json!({ "cost": "1" })), json!({ "displayName": "One" })), "nothing is taken");
     let mut template = full();
     template["labelsFromProject"] = json!({ "cost": "metadata.labels['cost']" });
-    has_template(&world, &template);
+    put_template(&world, &template);
     assert!(!wakes(with(json!({ "cost": "1", "a": "b" })), json!({ "displayName": "Two" })), "it is another");
     assert!(wakes(with(json!({ "cost": "2", "a": "b" })), json!({ "displayName": "Two" })));
 }
 
-/// Somebody else looks after it by now, say, and has applied what is newer.
+/// For example another replica works on it by now, and has applied a newer state.
 #[tokio::test]
 async fn a_write_that_arrives_after_another_one_overwrites_nothing() {
     let world = in_use().await;
@@ -440,7 +449,7 @@ async fn a_write_that_arrives_after_another_one_overwrites_nothing() {
     world.watches();
     world.pass().await.unwrap();
     assert_eq!(world.stored(LIMITS)["spec"]["limits"][0]["default"]["cpu"], "1", "the next pass repairs it");
-    // Nor does it bring back what is gone.
+    // Nor does it create again what is gone.
     writes("drifted", "2");
     world.watches();
     world.server.remove(LIMITS);
@@ -448,10 +457,10 @@ async fn a_write_that_arrives_after_another_one_overwrites_nothing() {
     assert_eq!(world.server.find(LIMITS), None);
 }
 
-/// A namespace that was there before, and is being given back.
-async fn given_back() -> World {
+/// A namespace that existed before, and is being released.
+async fn released_world() -> World {
     let world = World::new();
-    has_template(&world, &full());
+    put_template(&world, &full());
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     let metadata =
         json!({ "name": "web", "uid": "theirs", "annotations": consent, "labels": { "theirs": "stays" } });
@@ -468,7 +477,7 @@ async fn given_back() -> World {
 
 #[tokio::test]
 async fn what_is_released_loses_all_of_it() {
-    let world = given_back().await;
+    let world = released_world().await;
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     for gone in [LIMITS, POLICY, BINDING] {
         assert!(world.server.find(gone).is_none(), "{gone}");
@@ -479,40 +488,40 @@ async fn what_is_released_loses_all_of_it() {
     assert_eq!(metadata["labels"]["theirs"], "stays");
 }
 
-/// Somebody's finalizer keeps it.
+/// A finalizer of somebody else keeps it.
 #[tokio::test]
 async fn a_binding_that_stays_in_what_is_released_names_nobody() {
-    let world = given_back().await;
+    let world = released_world().await;
     assert_ne!(world.stored(BINDING)["subjects"], json!([]));
     world.server.refuse(&format!("DELETE {BINDING}"));
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
     assert_eq!(world.stored(BINDING)["subjects"], json!([]));
 }
 
-/// Nobody looks after it later.
+/// Nobody reconciles the namespace later.
 #[tokio::test]
 async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {
-    let world = given_back().await;
+    let world = released_world().await;
     let templates = &world.member.observed.templates;
     templates.reset();
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
     let failure = |is_forbidden| ListFailure { text: "why".to_owned(), is_forbidden };
     for kind in TemplateObjectKind::ALL {
-        templates.of(kind).failed(&failure(false));
+        templates.of(kind).list_failed(&failure(false));
     }
     assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)), "it may be there");
     assert!(world.server.find(BINDING).is_some() && world.server.find(OBJECT).is_some());
-    // What we may not see we have never put there, and of the other kinds nothing stays.
+    // We have never created objects that we may not see; objects of the other kinds are removed.
     world.watches();
     templates.reset();
-    templates.of(TemplateObjectKind::LimitRange).failed(&failure(true));
-    templates.of(TemplateObjectKind::NetworkPolicy).end();
-    templates.of(TemplateObjectKind::RoleBinding).end();
+    templates.of(TemplateObjectKind::LimitRange).list_failed(&failure(true));
+    templates.of(TemplateObjectKind::NetworkPolicy).end_list();
+    templates.of(TemplateObjectKind::RoleBinding).end_list();
     let binding = TemplateObject::of(
         TemplateObjectKind::RoleBinding,
         serde_json::from_value(world.stored(BINDING)).unwrap(),
     );
-    templates.seen("web", binding.unwrap(), true);
+    templates.upsert("web", binding.unwrap(), true);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!((world.server.find(BINDING), world.server.find(OBJECT)), (None, None));
 }
@@ -523,7 +532,7 @@ async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
     let mut spec = full();
     spec["labels"]["team"] = json!("a");
     spec["rollout"] = json!({ "paused": true });
-    has_template(&world, &spec);
+    put_template(&world, &spec);
     world.pass().await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], Value::Null, "it waits");
     world.server.remove(NAMESPACE);
@@ -535,24 +544,24 @@ async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
 #[tokio::test(start_paused = true)]
 async fn a_wave_that_one_process_publishes_is_taken_up_by_another() {
     let world = in_use().await;
-    // This one has the fleet's share, the other the cluster's.
+    // This replica holds the fleet's share, and the other one the cluster's.
     let other = World::at(&world.server);
     other.knows_project(&world.project());
     other.catches_up();
     other.watches();
     other.knows_cluster(&world.stored(CLUSTER));
-    sees_template(&other);
+    sync_template(&other);
     let mut spec = full();
     spec["labels"]["team"] = json!("a");
-    has_template(&world, &spec);
-    sees_template(&other);
+    put_template(&world, &spec);
+    sync_template(&other);
     other.pass().await.unwrap();
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
     world.catches_up();
     template_pass(&world).await;
-    waiting(&other).await;
-    sees_template(&other);
-    assert_eq!(waiting(&other).await, ["Namespace", "NamespaceTemplate"], "whose turn it is");
+    queued_kinds(&other).await;
+    sync_template(&other);
+    assert_eq!(queued_kinds(&other).await, ["Namespace", "NamespaceTemplate"], "whose turn it is");
     other.catches_up();
     other.pass().await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");

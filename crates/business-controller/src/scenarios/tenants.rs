@@ -1,7 +1,7 @@
 use crate::controller::Controller as _;
 use crate::fixtures::pending;
 use crate::fixtures::world::World;
-use crate::kinds::{Heard, ObjectKey as _, RootKey};
+use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
 use crate::outcome::PassOutcome;
 use crate::tenant::kind::{BusinessTenant, TenantView};
 use kube::api::DynamicObject;
@@ -9,10 +9,10 @@ use serde_json::json;
 
 const TENANT: &str = "/apis/business.tkestack.io/v1/tenants/t";
 
-fn sees(world: &World) {
+fn sync_tenant(world: &World) {
     let stored: DynamicObject = serde_json::from_value(world.server.get(TENANT)).unwrap();
     let view = TenantView::decode(stored).unwrap();
-    if let Some(change) = world.cx.objects.tenants.seen(view, Heard::ByEvent) {
+    if let Some(change) = world.cx.objects.tenants.upsert(view, ChangeSource::WatchEvent) {
         BusinessTenant::changed(&world.cx, &change);
     }
 }
@@ -24,7 +24,7 @@ async fn a_tenants_status_follows_its_projects_and_namespaces() {
     world
         .server
         .put(TENANT, &json!({ "metadata": { "name": "t", "uid": "t", "generation": 1 }, "spec": ceiling }));
-    sees(&world);
+    sync_tenant(&world);
     let pass = async || BusinessTenant::reconcile(&world.cx, &RootKey::new(None, "t")).await.unwrap();
     assert_eq!(pass().await, PassOutcome::Applied);
     assert_eq!(world.server.get(TENANT)["status"]["observedGeneration"], 1);

@@ -1,8 +1,8 @@
 use crate::controller::Controller as _;
 use crate::fixtures::server::Server;
 use crate::fixtures::world::{World, times};
-use crate::kinds::{Heard, Kind, ObjectKey as _, ProjectKey, View};
-use crate::objects::Tabled;
+use crate::kinds::{ChangeSource, Kind, ObjectKey as _, ProjectKey, View};
+use crate::objects::RegisteredKind;
 use crate::outcome::PassOutcome;
 use crate::registry::backend::Backend;
 use crate::registry::kind::{BusinessChartGroup as Charts, BusinessImageNamespace as Images};
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 const NAMESPACES: &str = "/apis/registry.tkestack.io/v1/namespaces";
 const GROUP: &str = "/apis/registry.tkestack.io/v1/chartgroups/chartgroup-1";
 
-/// A controller whose registry is TKE's, served by the same server as our kinds.
+/// A controller with TKE's registry, which the same server simulates.
 fn world() -> World {
     let server = Server::default();
     let client = server.client();
@@ -29,8 +29,8 @@ fn path<K: Kind>(project: &str) -> String {
     format!("/apis/business.tkestack.io/v1/namespaces/{project}/{}/web", K::PLURAL)
 }
 
-/// The API holds `t/web` of a project, and the controller has seen it.
-fn holds<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey> + Tabled>(
+/// Puts `t/web` of a project into the API, and delivers it to the controller.
+fn put_object<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey> + RegisteredKind>(
     world: &World,
     project: &str,
     token: &str,
@@ -42,39 +42,39 @@ fn holds<K: Kind<Spec = RegistrySpec, Status = RegistryStatus, Key = ProjectKey>
         &path::<K>(project),
         &json!({"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "observedGeneration": 0}}),
     );
-    follows::<K>(world, project);
+    sync::<K>(world, project);
 }
 
-fn follows<K: Kind + Tabled>(world: &World, project: &str) {
+fn sync<K: Kind + RegisteredKind>(world: &World, project: &str) {
     if let Some(stored) = world.server.find(&path::<K>(project)) {
         let stored: DynamicObject = serde_json::from_value(stored).unwrap();
-        K::cache(&world.cx.objects).seen(View::decode(stored).unwrap(), Heard::ByEvent);
+        K::cache(&world.cx.objects).upsert(View::decode(stored).unwrap(), ChangeSource::WatchEvent);
     }
 }
 
 async fn image_pass(world: &World, project: &str) -> PassOutcome {
     let outcome = Images::reconcile(&world.cx, &ProjectKey::new(Some(project), "web")).await.unwrap();
-    follows::<Images>(world, project);
+    sync::<Images>(world, project);
     outcome
 }
 
 async fn chart_pass(world: &World, project: &str) -> PassOutcome {
     let outcome = Charts::reconcile(&world.cx, &ProjectKey::new(Some(project), "web")).await.unwrap();
-    follows::<Charts>(world, project);
+    sync::<Charts>(world, project);
     outcome
 }
 
-fn is_deleted<K: Kind + Tabled>(world: &World, project: &str) {
+fn mark_deleted<K: Kind + RegisteredKind>(world: &World, project: &str) {
     let patch = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Terminating"}});
     world.server.edit(&path::<K>(project), &patch);
-    follows::<K>(world, project);
+    sync::<K>(world, project);
 }
 
 fn status<K: Kind>(world: &World, project: &str) -> Value {
     world.stored(&path::<K>(project))["status"].clone()
 }
 
-/// The registry's namespace, with its path.
+/// The registry's namespace and its path.
 fn in_registry(world: &World) -> Option<(String, Value)> {
     let found = world.server.list(NAMESPACES).into_iter().next()?;
     Some((format!("{NAMESPACES}/{}", found["metadata"]["name"].as_str().unwrap()), found))
@@ -83,7 +83,7 @@ fn in_registry(world: &World) -> Option<(String, Value)> {
 #[tokio::test]
 async fn a_namespace_of_the_registry_is_made_followed_and_removed_by_its_uid() {
     let world = world();
-    holds::<Images>(&world, "p", "imagenamespace");
+    put_object::<Images>(&world, "p", "imagenamespace");
     image_pass(&world, "p").await;
     let (at, made) = in_registry(&world).unwrap();
     assert_eq!(made["spec"], json!({"name": "web", "tenantID": "t", "displayName": "Web"}));
@@ -110,7 +110,7 @@ async fn a_namespace_of_the_registry_is_made_followed_and_removed_by_its_uid() {
     let (_, again) = in_registry(&world).unwrap();
     assert_eq!(status::<Images>(&world, "p")["registry"]["uid"], again["metadata"]["uid"], "made anew");
 
-    is_deleted::<Images>(&world, "p");
+    mark_deleted::<Images>(&world, "p");
     image_pass(&world, "p").await;
     assert!(in_registry(&world).is_none() && world.server.find(&path::<Images>("p")).is_some());
     image_pass(&world, "p").await;
@@ -120,12 +120,12 @@ async fn a_namespace_of_the_registry_is_made_followed_and_removed_by_its_uid() {
 #[tokio::test]
 async fn a_failed_one_takes_nothing_of_another_projects_along() {
     let world = world();
-    holds::<Images>(&world, "p", "imagenamespace");
+    put_object::<Images>(&world, "p", "imagenamespace");
     image_pass(&world, "p").await;
-    holds::<Images>(&world, "q", "imagenamespace");
+    put_object::<Images>(&world, "q", "imagenamespace");
     assert_eq!(image_pass(&world, "q").await, PassOutcome::Refused);
     assert_eq!(status::<Images>(&world, "q")["phase"], "Failed");
-    is_deleted::<Images>(&world, "q");
+    mark_deleted::<Images>(&world, "q");
     image_pass(&world, "q").await;
     assert!(world.server.find(&path::<Images>("q")).is_none());
     assert!(in_registry(&world).is_some(), "it is the other project's");
@@ -134,12 +134,12 @@ async fn a_failed_one_takes_nothing_of_another_projects_along() {
 #[tokio::test]
 async fn what_was_made_without_a_record_is_found_by_the_uid_of_its_object() {
     let world = world();
-    holds::<Images>(&world, "p", "imagenamespace");
+    put_object::<Images>(&world, "p", "imagenamespace");
     image_pass(&world, "p").await;
     // The answer was lost: nothing is on record.
     world.server.edit(&path::<Images>("p"), &json!({"status": {"registry": null, "phase": "Pending"}}));
-    follows::<Images>(&world, "p");
-    is_deleted::<Images>(&world, "p");
+    sync::<Images>(&world, "p");
+    mark_deleted::<Images>(&world, "p");
     image_pass(&world, "p").await;
     assert!(in_registry(&world).is_none());
     image_pass(&world, "p").await;
@@ -154,10 +154,10 @@ async fn what_the_old_controller_made_for_the_project_is_taken_over() {
         "spec": {"name": "web", "tenantID": "t"}, "status": {"locked": true},
     });
     world.server.put(&format!("{NAMESPACES}/ns-1"), &old);
-    holds::<Images>(&world, "p", "imagenamespace");
+    put_object::<Images>(&world, "p", "imagenamespace");
     assert_eq!(image_pass(&world, "p").await, PassOutcome::Refused, "it is new, and was nobody's");
     world.server.edit(&path::<Images>("p"), &json!({"status": {"phase": "Locked"}}));
-    follows::<Images>(&world, "p");
+    sync::<Images>(&world, "p");
     image_pass(&world, "p").await;
     let status = status::<Images>(&world, "p");
     assert_eq!(status["registry"], json!({"backend": "TKE", "provenance": "Adopted", "uid": "old"}));
@@ -171,7 +171,7 @@ async fn what_the_old_controller_made_for_the_project_is_taken_over() {
 #[tokio::test]
 async fn a_chart_group_is_the_projects_that_it_lists() {
     let world = world();
-    holds::<Charts>(&world, "p", "chartgroup");
+    put_object::<Charts>(&world, "p", "chartgroup");
     assert_eq!(chart_pass(&world, "p").await, PassOutcome::Refused, "there is none");
     let group =
         json!({"metadata": {"uid": "g"}, "spec": {"name": "web", "tenantID": "t", "projects": ["other"]}});
@@ -180,7 +180,7 @@ async fn a_chart_group_is_the_projects_that_it_lists() {
     world.server.edit(GROUP, &json!({"spec": {"projects": ["other", "p"]}}));
     chart_pass(&world, "p").await;
     assert_eq!(status::<Charts>(&world, "p")["phase"], "Available");
-    is_deleted::<Charts>(&world, "p");
+    mark_deleted::<Charts>(&world, "p");
     chart_pass(&world, "p").await;
     assert_eq!(world.stored(GROUP)["spec"]["projects"], json!(["other"]));
     chart_pass(&world, "p").await;
@@ -190,14 +190,14 @@ async fn a_chart_group_is_the_projects_that_it_lists() {
 #[tokio::test(start_paused = true)]
 async fn what_a_former_holder_may_still_make_is_waited_for_and_removed() {
     let world = world();
-    holds::<Images>(&world, "p", "imagenamespace");
-    is_deleted::<Images>(&world, "p");
+    put_object::<Images>(&world, "p", "imagenamespace");
+    mark_deleted::<Images>(&world, "p");
     world.acquires(Instant::now(), false);
     let begun = Instant::now();
     let is_there = || world.server.find(&path::<Images>("p")).is_some();
     assert!(matches!(image_pass(&world, "p").await, PassOutcome::WaitingFor(_)));
     sleep(times().lease_duration).await;
-    // It was sent at the last moment, and its answer found nobody.
+    // It was sent at the last moment, and its answer was lost.
     let late = json!({
         "metadata": {"uid": "late", "annotations": {"projectName": "p", names::UID_ANNOTATION: "u-p"}},
         "spec": {"name": "web", "tenantID": "t"},

@@ -1,9 +1,9 @@
-//! One Lease of ours: read, taken, renewed, given back, each by the version that was read.
+//! Our Leases: read, acquired, renewed and released, always conditional on the version that was read.
 
 use super::Share;
-use crate::error::{self, CallFailure, if_there};
-use crate::fence::Times;
-use crate::seal::keeper::SECRET;
+use crate::error::{self, CallFailure, not_found_as_none};
+use crate::fence::LeaseTimes;
+use crate::seal::key_manager::SECRET;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Secret;
@@ -14,58 +14,58 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Label of all our Leases: what each is of.
+/// Label of all our Leases: what each is for.
 pub const LEASE_LABEL: &str = "business.tkestack.io/lease";
-/// Its value for a share, and for a replica.
+/// Values of the label: the Lease of a share, and of a replica.
 pub const OF_SHARE: &str = "share";
 pub const OF_REPLICA: &str = "replica";
 /// Annotation: how many shares of clusters there are.
 pub const SHARDS_ANNOTATION: &str = "business.tkestack.io/shards";
-/// The duration of a Lease that nobody has. No holder's is as short.
+/// The duration in a released Lease. No holder's is as short.
 const FREE_SECONDS: i32 = 1;
-/// What their names begin with.
+/// Prefix of their names.
 const PREFIX: &str = "business-controller";
 
 /// The name of a share's Lease.
-pub fn of_share(share: Share) -> String {
+pub fn share_lease_name(share: Share) -> String {
     format!("{PREFIX}-{share}")
 }
 
 /// The name of a replica's Lease.
-pub fn of_replica(identity: &str) -> String {
+pub fn replica_lease_name(identity: &str) -> String {
     format!("{PREFIX}-replica-{identity}")
 }
 
-/// The Leases of an installation, to one replica.
+/// The Leases of an installation, for one replica.
 #[derive(Clone, Debug)]
 pub struct Leases {
     leases: Api<Lease>,
     secrets: Api<Secret>,
     pub identity: String,
-    pub times: Times,
+    pub times: LeaseTimes,
     pub shards: u8,
 }
 
 impl Leases {
-    /// In this namespace, under this identity, which no other process may have.
-    pub fn new(client: Client, namespace: &str, identity: String, times: Times, shards: u8) -> Self {
+    /// In this namespace, with this identity, which no other process may have.
+    pub fn new(client: Client, namespace: &str, identity: String, times: LeaseTimes, shards: u8) -> Self {
         let (leases, secrets) =
             (Api::namespaced(client.clone(), namespace), Api::namespaced(client, namespace));
         Self { leases, secrets, identity, times, shards }
     }
 
-    /// All of them.
+    /// Lists all of them.
     pub async fn list(&self) -> Result<Vec<Lease>, CallFailure> {
         let params = ListParams::default().labels(LEASE_LABEL);
         let listed = self.bounded(self.leases.list(&params)).await?.items;
-        Ok(listed.into_iter().filter(|lease| label(lease).is_some()).collect())
+        Ok(listed.into_iter().filter(|lease| lease_kind(lease).is_some()).collect())
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, CallFailure> {
-        if_there(self.bounded(self.leases.get(name)).await)
+        not_found_as_none(self.bounded(self.leases.get(name)).await)
     }
 
-    /// Makes a Lease, held by us.
+    /// Creates a Lease that we hold.
     pub async fn create(&self, name: &str, of: &str) -> Result<Lease, CallFailure> {
         let spec = LeaseSpec {
             holder_identity: Some(self.identity.clone()),
@@ -78,14 +78,14 @@ impl Leases {
         self.make(name, of, spec).await
     }
 
-    /// Makes a share's Lease that nobody has had, as one that was given back.
+    /// Creates the Lease of a share that nobody has held, as a released one.
     pub async fn create_free(&self, share: Share) -> Result<(), CallFailure> {
         let spec = LeaseSpec {
             lease_duration_seconds: Some(FREE_SECONDS),
             renew_time: Some(now()),
             ..LeaseSpec::default()
         };
-        self.make(&of_share(share), OF_SHARE, spec).await.map(drop)
+        self.make(&share_lease_name(share), OF_SHARE, spec).await.map(drop)
     }
 
     async fn make(&self, name: &str, of: &str, spec: LeaseSpec) -> Result<Lease, CallFailure> {
@@ -99,7 +99,7 @@ impl Leases {
         self.bounded(self.leases.create(&PostParams::default(), &lease)).await
     }
 
-    /// Takes or renews exactly this version.
+    /// Acquires or renews exactly this version.
     pub async fn take(&self, mut lease: Lease) -> Result<Lease, CallFailure> {
         let changes_hands = !self.is_ours(&lease);
         let spec = lease.spec.get_or_insert_default();
@@ -113,7 +113,7 @@ impl Leases {
         self.replace(lease).await
     }
 
-    /// Gives exactly this version back: whoever takes it next may rely on all of our writes having ended.
+    /// Releases exactly this version: the next holder may rely on it that none of our writes can arrive any more.
     pub async fn release(&self, mut lease: Lease) -> Result<Lease, CallFailure> {
         let spec = lease.spec.get_or_insert_default();
         spec.holder_identity = None;
@@ -133,10 +133,11 @@ impl Leases {
         self.bounded(self.leases.delete(name, &params)).await.map(drop)
     }
 
-    /// Whether no controller has ever worked here: each has a key of seals before it writes to a cluster.
-    pub async fn is_untouched_ground(&self) -> bool {
+    /// Whether no controller has ever worked here: each reads the keys of seals before it writes to a cluster, and the
+    /// first one creates them.
+    pub async fn is_new_installation(&self) -> bool {
         let record = self.bounded(self.secrets.get_metadata(SECRET)).await;
-        matches!(if_there(record), Ok(None))
+        matches!(not_found_as_none(record), Ok(None))
     }
 
     pub fn is_ours(&self, lease: &Lease) -> bool {
@@ -149,70 +150,70 @@ impl Leases {
         self.bounded(self.leases.replace(&name, &params, &lease)).await
     }
 
-    /// A call that fails when it has not ended within the time in which the next is due.
+    /// A call with a deadline: by then the next one is due.
     async fn bounded<T>(&self, call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, CallFailure> {
         error::bounded(self.times.retry_period, call).await
     }
 }
 
-/// Who has it; empty when nobody has.
+/// The holder; empty if there is none.
 pub fn holder(lease: &Lease) -> &str {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-/// Whether its holder has given it back, or it has had none. One that somebody has emptied by hand says nothing of its holder's
-/// writes.
-pub fn is_given_back(lease: &Lease) -> bool {
+/// Whether its holder has released it, or it has had none. One that somebody has emptied by hand says nothing about its
+/// holder's writes.
+pub fn was_released(lease: &Lease) -> bool {
     let duration = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
     holder(lease).is_empty() && duration == Some(FREE_SECONDS)
 }
 
-/// What it is of.
-pub fn label(lease: &Lease) -> Option<&str> {
+/// The value of its label.
+pub fn lease_kind(lease: &Lease) -> Option<&str> {
     lease.metadata.labels.as_ref()?.get(LEASE_LABEL).map(String::as_str)
 }
 
-/// How many shares of clusters its installation has.
+/// The number of shares in its annotation.
 pub fn shards(lease: &Lease) -> Option<&str> {
     lease.metadata.annotations.as_ref()?.get(SHARDS_ANNOTATION).map(String::as_str)
 }
 
-/// A state of a Lease, and when it was first seen: clocks are not compared.
+/// A state of a Lease, and when this replica has first observed it: clocks of machines are not compared.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct ObservedLease {
     pub lease: Option<Lease>,
-    pub at: Instant,
+    pub observed_at: Instant,
 }
 
-impl Sight {
-    /// What is seen now, after what was seen before.
-    pub fn after(before: Option<&Self>, lease: Option<Lease>) -> Self {
+impl ObservedLease {
+    /// The state that is observed now, after the one before.
+    pub fn observe(before: Option<&Self>, lease: Option<Lease>) -> Self {
         let spec =
             |lease: Option<&Lease>| lease.map(|lease| (lease.metadata.uid.clone(), lease.spec.clone()));
         let same = before.filter(|before| spec(before.lease.as_ref()) == spec(lease.as_ref()));
-        Self { at: same.map_or_else(Instant::now, |before| before.at), lease }
+        Self { observed_at: same.map_or_else(Instant::now, |before| before.observed_at), lease }
     }
 
     pub fn holder(&self) -> &str {
         self.lease.as_ref().map(holder).unwrap_or_default()
     }
 
-    /// Since when it may be taken: it is given back, or was not renewed for as long as it says.
+    /// Since when it may be acquired: it was released, or was not renewed for as long as it says.
     pub fn free_since(&self) -> Instant {
         if self.holder().is_empty() {
-            return self.at;
+            return self.observed_at;
         }
         let spec = self.lease.as_ref().and_then(|lease| lease.spec.as_ref());
         let stated = spec.and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
         let stated = Duration::from_secs(u64::try_from(stated).unwrap_or_default());
-        self.at + stated.max(Duration::from_secs(1))
+        self.observed_at + stated.max(Duration::from_secs(1))
     }
 
     pub fn is_free(&self) -> bool {
         self.holder().is_empty() || Instant::now() > self.free_since()
     }
 
-    /// Whether somebody let it run out.
+    /// Whether its holder has let it expire.
     pub fn has_run_out(&self) -> bool {
         !self.holder().is_empty() && self.is_free()
     }
@@ -222,7 +223,7 @@ fn now() -> MicroTime {
     MicroTime(Timestamp::now())
 }
 
-/// A Lease has whole seconds: it is respected for no shorter time than its holder counts on.
+/// A Lease has whole seconds; rounded up, so that others respect it for as long as its holder relies on it.
 fn seconds(duration: Duration) -> i32 {
     let whole = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
     i32::try_from(whole).unwrap_or(i32::MAX)

@@ -1,14 +1,14 @@
-//! Who should hold what. Each share ranks the replicas by a hash of both names, so that a replica that comes takes shares
-//! from everybody, and one that goes leaves its own to everybody; nothing else moves.
+//! Rendezvous hashing: each share ranks the replicas by a hash of both names. A new replica takes shares from all
+//! others, and the shares of one that goes are spread over all others; nothing else moves.
 
 use super::{Share, hash};
 
-/// How much a share wants a replica.
+/// The score of a replica for a share.
 fn score(share: Share, replica: &str) -> (u64, &str) {
     (hash(&[&share.to_string(), replica]), replica)
 }
 
-/// How many of the others should have a share rather than this replica.
+/// How many of the others rank before this replica for a share.
 pub fn rank<'a>(share: Share, replica: &str, others: impl IntoIterator<Item = &'a str>) -> u32 {
     let own = score(share, replica);
     let better = others.into_iter().filter(|other| *other != replica && score(share, other) > own).count();

@@ -1,9 +1,9 @@
 use super::candidate::Candidate;
+use super::elector::ShareCallbacks;
 use super::lease::{self, Leases};
-use super::tenure::Work;
-use super::{Post, Share, Shares};
+use super::{Share, ShareState, Shares};
 use crate::error::Error;
-use crate::fence::{OpenWrites, Times};
+use crate::fence::{InFlightWrites, LeaseTimes};
 use crate::fixtures::server::{Link, Passage, Server};
 use crate::fixtures::world::times;
 use futures_util::FutureExt as _;
@@ -59,24 +59,24 @@ enum Fitness {
     CannotBegin,
 }
 
-impl Work for Worker {
+impl ShareCallbacks for Worker {
     fn ready(&self) -> BoxFuture<'_, ()> {
         let is_ready = self.fitness != Fitness::Unready;
         if is_ready { std::future::ready(()).boxed() } else { std::future::pending().boxed() }
     }
 
-    fn prepare<'a>(&'a self, post: &'a Post) -> BoxFuture<'a, ()> {
+    fn prepare<'a>(&'a self, state: &'a ShareState) -> BoxFuture<'a, ()> {
         if self.fitness == Fitness::CannotBegin {
             return std::future::pending().boxed();
         }
-        async move { post.fence.renewed_from_now_on().await }.boxed()
+        async move { state.fence.wait_for_renewal().await }.boxed()
     }
 
-    fn begun(&self, share: Share) {
+    fn started(&self, share: Share) {
         assert!(self.known.lock().unwrap().insert(share), "{share} is forgotten before it is taken again");
     }
 
-    fn ended(&self, share: Share) {
+    fn stopped(&self, share: Share) {
         self.known.lock().unwrap().remove(&share);
     }
 }
@@ -142,7 +142,7 @@ impl Fleet {
     }
 
     fn holder(&self, share: Share) -> String {
-        let lease = self.server.get(&format!("{LEASES}/{}", lease::of_share(share)));
+        let lease = self.server.get(&format!("{LEASES}/{}", lease::share_lease_name(share)));
         lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
     }
 
@@ -175,15 +175,15 @@ fn all() -> impl Iterator<Item = Share> {
 /// Writes to every share again and again, as far as its fence lets it.
 #[expect(clippy::infinite_loop, reason = "it is aborted with its process")]
 async fn write(name: String, shares: Arc<Shares>, log: Log) {
-    let member = OpenWrites::default();
+    let member = InFlightWrites::default();
     loop {
-        for post in shares.posts() {
-            let Some(_stay) = shares.enter(post.share) else { continue };
-            let confirmed = post.fence.may_confirm(&member).is_ok();
-            let Ok(open) = post.fence.begin_write(&member) else { continue };
+        for state in shares.states() {
+            let Some(_guard) = shares.enter(state.share) else { continue };
+            let confirmed = state.fence.may_confirm(&member).is_ok();
+            let Ok(open) = state.fence.begin_write(&member) else { continue };
             let (at, number) = (Instant::now(), log.lock().unwrap().len());
             let until = at + times().write_deadline;
-            let written = Written { share: post.share, replica: name.clone(), at, until, confirmed };
+            let written = Written { share: state.share, replica: name.clone(), at, until, confirmed };
             log.lock().unwrap().push(written);
             sleep(Duration::from_millis(30)).await;
             open.answered();
@@ -286,7 +286,7 @@ async fn what_a_dead_replica_had_is_written_to_soon_after_its_lease_and_its_next
     fleet.check();
     assert!(fleet.written().iter().rev().take(10).all(|written| written.confirmed));
     assert_eq!(
-        fleet.server.find(&format!("{LEASES}/{}", lease::of_replica(&dead))),
+        fleet.server.find(&format!("{LEASES}/{}", lease::replica_lease_name(&dead))),
         None,
         "it is cleaned up"
     );
@@ -371,7 +371,7 @@ async fn a_replica_with_another_number_of_shares_refuses_to_work() {
     assert!(fleet.written().iter().all(|written| written.replica == "first"));
     // Leases that somebody has deleted make no room for it while a replica lives that says otherwise.
     for share in all() {
-        fleet.server.remove(&format!("{LEASES}/{}", lease::of_share(share)));
+        fleet.server.remove(&format!("{LEASES}/{}", lease::share_lease_name(share)));
     }
     let other = fleet.starts_with("another", &link, SHARDS * 2);
     assert!(other.candidate.await.unwrap().is_err());
@@ -425,10 +425,10 @@ async fn a_lease_that_was_emptied_by_hand_was_not_given_back() {
     sleep(Duration::from_secs(2)).await;
     first.killed();
     for share in all() {
-        let path = format!("{LEASES}/{}", lease::of_share(share));
+        let path = format!("{LEASES}/{}", lease::share_lease_name(share));
         fleet.server.edit(&path, &json!({ "spec": { "holderIdentity": null } }));
     }
-    fleet.server.remove(&format!("{LEASES}/{}", lease::of_replica("first")));
+    fleet.server.remove(&format!("{LEASES}/{}", lease::replica_lease_name("first")));
     let second = fleet.starts("second", &link);
     sleep(Duration::from_secs(5)).await;
     let of_second: Vec<Written> =
@@ -440,19 +440,19 @@ async fn a_lease_that_was_emptied_by_hand_was_not_given_back() {
 #[tokio::test(start_paused = true)]
 async fn what_is_at_work_in_a_share_keeps_it_until_it_has_ended() {
     let shares = Shares::new(1, times());
-    let post = Arc::clone(shares.post(Share::Clusters(0)));
-    assert!(shares.enter(post.share).is_none(), "it is not held");
-    post.open();
-    let stay = shares.enter(post.share).unwrap();
-    assert_eq!(shares.within(post.share, async { 1 }).await, Some(1));
-    post.begin_leaving();
-    assert!(shares.enter(post.share).is_none() && !post.is_empty());
-    stay.is_to_end().await;
-    drop(stay);
-    assert!(post.is_empty());
-    post.leave();
-    post.open();
-    assert_eq!(shares.held()[&post.share], 2, "another tenure");
+    let state = Arc::clone(shares.state(Share::Clusters(0)));
+    assert!(shares.enter(state.share).is_none(), "it is not held");
+    state.start();
+    let guard = shares.enter(state.share).unwrap();
+    assert_eq!(shares.run_in(state.share, async { 1 }).await, Some(1));
+    state.begin_drain();
+    assert!(shares.enter(state.share).is_none() && !state.is_idle());
+    guard.wait_for_drain().await;
+    drop(guard);
+    assert!(state.is_idle());
+    state.stop();
+    state.start();
+    assert_eq!(shares.held()[&state.share], 2, "another tenure");
 }
 
 #[derive(Clone, Debug)]
@@ -546,7 +546,7 @@ proptest! {
 
 #[test]
 fn a_cluster_is_in_one_share_whatever_it_is_called() {
-    let shares = Shares::new(16, Times { ..times() });
+    let shares = Shares::new(16, LeaseTimes { ..times() });
     let of: BTreeSet<Share> = (0..200).map(|number| shares.of_uid(&format!("uid-{number}"))).collect();
     assert_eq!(of.len(), 16, "each has some");
     assert_eq!(shares.of_uid("11111111-1111-4111-8111-111111111111"), Share::Clusters(4), "recorded");

@@ -1,7 +1,7 @@
-//! What a tenant is to the controller.
+//! The kind of tenants.
 
-use crate::figures::Figures;
 use crate::kinds::{Kind, RootKey, View};
+use crate::throttle::StatusThrottle;
 use business_types::{TenantSpec, TenantStatus, names};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,5 +16,5 @@ impl Kind for BusinessTenant {
     type Status = TenantStatus;
     type Key = RootKey;
     type Index = ();
-    type Memory = Figures;
+    type Memory = StatusThrottle;
 }

@@ -6,10 +6,10 @@ use meta::quantity::{Quantity, ResourceList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a message names at most.
-const TOLD_MAX: usize = 5;
+/// How many amounts a message lists at most.
+const LISTED_MAX: usize = 5;
 
-/// The status after what the tenant's projects were seen to be granted. `now` is RFC 3339.
+/// The next status, from what the tenant's projects are granted. `now` is RFC 3339.
 pub fn next(
     object: &TenantView,
     projects: &[Arc<ProjectView>],
@@ -24,14 +24,14 @@ pub fn next(
         observed_generation: Some(object.generation),
         conditions: object.status.conditions.clone(),
     };
-    let above = above(object, &status);
-    let within = if above.is_empty() {
+    let exceeded = exceeded(object, &status);
+    let within = if exceeded.is_empty() {
         Condition::new(WITHIN_CEILINGS, TRUE, reason::WITHIN_CEILINGS, "")
     } else {
-        let more = above.len().saturating_sub(TOLD_MAX);
+        let more = exceeded.len().saturating_sub(LISTED_MAX);
         let rest = if more > 0 { format!(", and {more} more") } else { String::new() };
-        let told = above.into_iter().take(TOLD_MAX).collect::<Vec<_>>().join(", ");
-        let message = format!("granted above the ceiling, so that nothing of it grows: {told}{rest}");
+        let listed = exceeded.into_iter().take(LISTED_MAX).collect::<Vec<_>>().join(", ");
+        let message = format!("granted above the ceiling, so that nothing of it grows: {listed}{rest}");
         Condition::new(WITHIN_CEILINGS, FALSE, reason::ABOVE_CEILING, message)
     };
     for condition in [within, Condition::new(READY, TRUE, reason::READY, "")] {
@@ -40,7 +40,7 @@ pub fn next(
     status
 }
 
-/// What root projects are granted, by cluster. What lies below them is a part of it.
+/// What root projects are granted, by cluster. The projects below them get a part of that.
 fn granted(projects: &[Arc<ProjectView>]) -> BTreeMap<String, UsedQuantity> {
     let mut granted: BTreeMap<String, UsedQuantity> = BTreeMap::new();
     for root in projects.iter().filter(|project| project.spec.parent_project_name.is_empty()) {
@@ -55,19 +55,19 @@ fn granted(projects: &[Arc<ProjectView>]) -> BTreeMap<String, UsedQuantity> {
     granted
 }
 
-/// `requests.cpu on c1: 12 of 10`
-fn above(object: &TenantView, status: &TenantStatus) -> Vec<String> {
+/// The exceeded ceilings, such as `requests.cpu on c1: 12 of 10`.
+fn exceeded(object: &TenantView, status: &TenantStatus) -> Vec<String> {
     let none = ResourceList::new();
-    let mut above = Vec::new();
+    let mut exceeded = Vec::new();
     for (cluster, ceiling) in &object.spec.clusters {
         let used = status.clusters.get(cluster).map_or(&none, |used| &used.used);
         for (key, hard) in &ceiling.hard {
             if let Some(used) = used.get(key).filter(|used| *used > hard) {
-                above.push(format!("{key} on {cluster}: {used} of {hard}"));
+                exceeded.push(format!("{key} on {cluster}: {used} of {hard}"));
             }
         }
     }
-    above
+    exceeded
 }
 
 #[cfg(test)]

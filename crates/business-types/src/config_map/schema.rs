@@ -1,6 +1,6 @@
 use meta::schema::{Schema, StringFormat, Type};
 
-/// The shape of a ConfigMap, as `kubectl explain` shows it.
+/// The schema of a ConfigMap.
 pub fn schema() -> Schema {
     let bytes = Schema::new("", Type::String(StringFormat::Bytes));
     Schema::kind(

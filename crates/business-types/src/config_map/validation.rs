@@ -3,10 +3,10 @@ use meta::name;
 use meta::object::Object;
 use serde_json::json;
 
-/// Bytes of all values together.
+/// The maximum number of bytes of all values together.
 pub const DATA_BYTES_MAX: usize = 1024 * 1024;
 
-/// What is wrong with the contents of a ConfigMap, by the rules of the core kind.
+/// Validates the data of a ConfigMap by the rules of the core kind.
 pub fn config_map(object: &Object) -> FieldErrors {
     let (data, binary) = (Path::new("data"), Path::new("binaryData"));
     let mut errors = FieldErrors::new();
@@ -29,7 +29,7 @@ pub fn config_map(object: &Object) -> FieldErrors {
     errors
 }
 
-/// The decoder has seen to it that the text is base64.
+/// The number of bytes of a base64 text. The decoder has checked that it is valid.
 fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len().saturating_mul(3) / 4
 }

@@ -4,8 +4,8 @@ use meta::quantity::ResourceList;
 use quota::{Account, Grants, Limits, Undercut};
 use serde::Deserialize;
 
-/// The part of a member cluster that its account is computed from. It grants the fleet what it has, in the domain of
-/// its name.
+/// The part of a member cluster from which its account is computed. The cluster grants its capacity to the fleet, in
+/// the domain with its name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedMemberCluster {
@@ -23,9 +23,9 @@ struct ChargedStatus {
 impl Charged for ChargedMemberCluster {
     fn account(self) -> Account {
         let spec = self.spec.unwrap_or_default();
-        // Tenants may have been granted some of it before anybody said how much there is. What is derived falls with
-        // the nodes, whatever was granted.
-        let undercut = if spec.derived.is_empty() { Undercut::WhereUnlimited } else { Undercut::Taken };
+        // Tenants may have been granted more before the limits were set. Derived limits follow the nodes, whatever is
+        // granted.
+        let undercut = if spec.derived.is_empty() { Undercut::WhereUnlimited } else { Undercut::Accepted };
         let limits = Limits { undercut, ..Limits::new(spec.grantable(&self.status.capacity), true) };
         let domains = [(self.metadata.name.clone(), limits)].into();
         Account {
@@ -66,7 +66,7 @@ mod tests {
             account.grants.unwrap().domains["c1"].clone()
         };
         let limits = of(json!({"requests.cpu": "7", "requests.memory": "1"}));
-        assert_eq!(limits.undercut, Undercut::Taken);
+        assert_eq!(limits.undercut, Undercut::Accepted);
         assert_eq!(
             limits.hard,
             [("pods", "5"), ("requests.cpu", "7")].map(|(k, v)| (k.to_owned(), v.parse().unwrap())).into()

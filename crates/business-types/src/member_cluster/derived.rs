@@ -4,16 +4,16 @@ use meta::quantity::{Format, Quantity, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Units of 10⁻⁹ in a whole one.
-const WHOLE: i128 = 1_000_000_000;
-/// Units of 10⁻⁹ in the smallest part of a core that is granted.
-const MILLI: i128 = 1_000_000;
+/// Units of 10⁻⁹ in a whole unit.
+const NANOS_PER_UNIT: i128 = 1_000_000_000;
+/// Units of 10⁻⁹ in a thousandth, the smallest amount that is granted of a divisible resource.
+const NANOS_PER_THOUSANDTH: i128 = 1_000_000;
 
-/// What may be granted of a member cluster, where that is derived from what its nodes have.
+/// How the capacity of a member cluster is derived from its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DerivedCapacity {
-    /// By resource of a quota.
+    /// The derived amounts by resource of a quota.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resources: BTreeMap<String, DerivedAmount>,
 }
@@ -22,11 +22,11 @@ pub struct DerivedCapacity {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DerivedAmount {
-    /// A resource of nodes.
+    /// The resource of nodes from which it is derived.
     pub resource: String,
-    /// How much is granted of one unit of it.
+    /// The amount that may be granted per unit of that resource.
     pub factor: Quantity,
-    /// Never more than this.
+    /// The maximum amount.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<Quantity>,
 }
@@ -43,33 +43,33 @@ impl DerivedCapacity {
         self.resources.is_empty()
     }
 
-    /// What may be granted if nodes have this much available, by resource of a quota.
+    /// The amounts that may be granted, by resource of a quota, if nodes have the resources `available`.
     pub fn of(&self, available: &ResourceList) -> ResourceList {
-        let left = |resource: &String| available.get(resource).copied().unwrap_or(Quantity::ZERO);
-        let amount = |key: &str, derived: &DerivedAmount| derived.of(key, left(&derived.resource));
+        let available_of = |resource: &String| available.get(resource).copied().unwrap_or(Quantity::ZERO);
+        let amount = |key: &str, derived: &DerivedAmount| derived.of(key, available_of(&derived.resource));
         self.resources.iter().map(|(key, derived)| (key.clone(), amount(key, derived))).collect()
     }
 }
 
 impl DerivedAmount {
-    /// What may be granted, rounded down: to thousandths where the amount has a decimal suffix and the resource can be
-    /// divided, else to whole units.
+    /// The amount that may be granted. It is rounded down: to thousandths if it has a decimal suffix and the resource
+    /// is divisible, else to whole units.
     fn of(&self, key: &str, available: Quantity) -> Quantity {
-        let (left, factor) = (available.nanos().max(0), self.factor.nanos().max(0));
-        // Exact, without what could overflow: both are split into whole units and the rest.
-        let wholes = (left / WHOLE).saturating_mul(factor);
-        let rest = (left % WHOLE).saturating_mul(factor) / WHOLE;
-        let is_divided = available.format() != Format::BinarySi && !resources::is_counted(key);
-        let step = if is_divided { MILLI } else { WHOLE };
-        let nanos = wholes.saturating_add(rest).min(Quantity::MAX.nanos()) / step * step;
+        let (available_nanos, factor) = (available.nanos().max(0), self.factor.nanos().max(0));
+        // Computed in two parts, whole units and the rest, so that the product is exact and does not overflow.
+        let whole = (available_nanos / NANOS_PER_UNIT).saturating_mul(factor);
+        let rest = (available_nanos % NANOS_PER_UNIT).saturating_mul(factor) / NANOS_PER_UNIT;
+        let is_divisible = available.format() != Format::BinarySi && !resources::is_counted(key);
+        let step = if is_divisible { NANOS_PER_THOUSANDTH } else { NANOS_PER_UNIT };
+        let nanos = whole.saturating_add(rest).min(Quantity::MAX.nanos()) / step * step;
         let amount = Quantity::from_nanos(nanos, available.format());
         self.max.map_or(amount, |max| amount.min(max))
     }
 }
 
 impl MemberClusterSpec {
-    /// What may be granted of the cluster in all: what is explicit, and what was derived. A resource that is to be derived
-    /// and has not been yet counts as 0: it is limited, but the limit is not known.
+    /// The amounts that may be granted of the cluster in total: the explicit ones and the derived ones in `capacity`. A
+    /// resource that is to be derived but was not derived yet counts as 0: it is limited, but its limit is not known.
     pub fn grantable(&self, capacity: &ResourceList) -> ResourceList {
         let mut hard = self.hard.clone();
         for (key, derived) in &self.derived.resources {

@@ -1,7 +1,7 @@
 use super::ClusterIdentity;
 use meta::schema::{Field, ListType, Schema};
 
-/// The shape of a `MemberCluster`, as `kubectl explain` shows it.
+/// The schema of a `MemberCluster`.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.MemberCluster",

@@ -8,21 +8,21 @@ use meta::quantity::{Quantity, ResourceList};
 use meta::validation::NameRule;
 use serde_json::json;
 
-/// Tenants that one cluster may name.
+/// The maximum number of tenants of a cluster.
 const TENANTS_MAX: usize = 10_000;
-/// Bytes of an address.
+/// The maximum number of bytes of the endpoint's URL.
 const SERVER_BYTES_MAX: usize = 2048;
-/// Bytes of its authorities.
+/// The maximum number of bytes of its CA certificates.
 const CA_BYTES_MAX: usize = 64 * 1024;
 
-/// The largest factor: one more digit is a slip.
+/// The largest factor. A larger one is probably a typing error.
 const FACTOR_MAX: i64 = 100;
-/// Resources that amounts of one cluster are derived for.
+/// The maximum number of derived resources of a cluster.
 const DERIVED_MAX: usize = 100;
-/// Resources of nodes without a domain.
+/// The resources of nodes whose names have no domain.
 const NODE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pods"];
 
-/// What is wrong with a member cluster.
+/// Validates a member cluster.
 pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors: FieldErrors =
@@ -118,8 +118,7 @@ fn endpoint(endpoint: &ClusterEndpoint, path: &Path) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a written status. The name goes on standing for the same cluster: another cluster behind it is
-/// refused.
+/// Validates a new status. The name must not refer to another cluster than before.
 pub fn member_cluster_status(old: &MemberClusterStatus, status: &MemberClusterStatus) -> FieldErrors {
     let mut errors = conditions(&status.conditions);
     if !old.uid.is_empty() && status.uid != old.uid {
@@ -129,7 +128,7 @@ pub fn member_cluster_status(old: &MemberClusterStatus, status: &MemberClusterSt
     errors
 }
 
-/// What is wrong with written amounts of `status.capacity`.
+/// Validates new amounts of `status.capacity`.
 pub fn capacity(capacity: &ResourceList) -> FieldErrors {
     amounts(capacity, |resource| Path::new("status").child("capacity").key(resource))
 }

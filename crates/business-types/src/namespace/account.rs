@@ -5,19 +5,19 @@ use quota::{Account, Claim, Scope};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The part of a namespace that its account is computed from. It costs its project the high-water mark of its grants,
-/// until the cluster has confirmed less.
+/// The part of a namespace from which its account is computed. Its project is charged the high-water mark of its hard
+/// quota, until the controller has confirmed that the cluster enforces less.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedNamespace {
     metadata: ChargedMeta,
     spec: Option<NamespaceSpec>,
-    status: Option<Mark>,
+    status: Option<ChargedStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Mark {
+struct ChargedStatus {
     cached_spec_hard: Option<ResourceList>,
 }
 

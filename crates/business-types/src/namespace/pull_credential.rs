@@ -7,29 +7,29 @@ use meta::schema::{ListType, Schema};
 use meta::time::{self, DAY_SECONDS};
 use serde::{Deserialize, Serialize};
 
-/// Days that a password is good for where nothing is said.
+/// The default validity of a password in days.
 pub const VALID_DAYS_DEFAULT: i64 = 30;
-/// Days that a password is good for at the most.
+/// The maximum validity of a password in days.
 pub const VALID_DAYS_MAX: i64 = 365;
 
-/// The credential with which the pods of a namespace pull from the registry, and do nothing else there. Each namespace has
-/// one of its own.
+/// The credential with which the pods of a namespace pull from the registry. It allows nothing else. Each namespace has
+/// its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullCredential {
-    /// The name that goes with the passwords.
+    /// The username.
     pub username: String,
-    /// The project's uid when it was issued: of another project it opens nothing.
+    /// The project's uid when it was issued. It gives no access to another project of the same name.
     #[serde(rename = "projectUID")]
     pub project_uid: String,
-    /// The image namespaces and chart groups that it opens; empty for all of the project and of those below it.
+    /// The image namespaces and chart groups that it may read; empty for all of the project and its descendants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The newest first, and the one before it as long as it is in use or good.
+    /// The passwords: the newest first, then the previous one as long as it is in use or valid.
     pub passwords: Vec<PullPassword>,
 }
 
-/// What is known of a password.
+/// A password: its hash and validity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullPassword {
@@ -41,70 +41,71 @@ pub struct PullPassword {
     pub expires_at: String,
 }
 
-/// Asks for a new password. What the request says holds for the password that is kept, too.
+/// A request for a new password. `names` also applies to the password that is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PullCredentialRequest {
-    /// The image namespaces and chart groups that it opens; empty for all of the project and of those below it.
+    /// The image namespaces and chart groups that it may read; empty for all of the project and its descendants.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// How long the password is good for.
+    /// The validity of the password in days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_days: Option<i64>,
-    /// The hash of the password that is in use, which stays good until it ends. All others end at once.
+    /// The hash of the password in use, which stays valid until it expires. All other passwords become invalid at once.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub keep: String,
-    /// `metadata.uid` of the namespace that is meant; empty for whichever has the name.
+    /// `metadata.uid` of the namespace, as a precondition; empty for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
 impl PullPassword {
-    /// When it was issued and when it ends, in seconds since 1970; `None` for one that does not say it.
-    fn life(&self) -> Option<std::ops::Range<i64>> {
+    /// From its issue to its expiry, in Unix seconds; `None` if they are not valid times.
+    fn validity(&self) -> Option<std::ops::Range<i64>> {
         Some(time::parse(&self.issued_at).ok()?..time::parse(&self.expires_at).ok()?)
     }
 
-    /// When it ends, in seconds since 1970; nothing for one that does not say it.
+    /// When it expires, in Unix seconds; `None` if that is not a valid time.
     pub fn ends(&self) -> Option<i64> {
-        self.life().map(|life| life.end)
+        self.validity().map(|validity| validity.end)
     }
 
-    /// Whether it was issued less than this before `now`, all in seconds.
+    /// Whether it was issued less than `seconds` before `now`, which is in Unix seconds.
     pub fn is_younger_than(&self, seconds: i64, now: i64) -> bool {
-        self.life().is_some_and(|life| now.saturating_sub(life.start) < seconds)
+        self.validity().is_some_and(|validity| now.saturating_sub(validity.start) < seconds)
     }
 
-    /// How many whole days it was good for when it was issued, at least one.
+    /// Its validity in whole days, at least 1.
     pub fn valid_days(&self) -> Option<i64> {
-        let life = self.life()?;
-        Some(life.end.saturating_sub(life.start).checked_div(DAY_SECONDS)?.max(1))
+        let validity = self.validity()?;
+        Some(validity.end.saturating_sub(validity.start).checked_div(DAY_SECONDS)?.max(1))
     }
 
-    /// When the next one is to be issued, in seconds since 1970: from half of its life on, and before two thirds of it.
-    /// `spread` picks the moment between these; it differs by namespace, so that not all come at once.
+    /// When the next password is to be issued, in Unix seconds: after a half and before two thirds of the validity.
+    /// `spread` selects the time in between. It differs by namespace, so that not all passwords are issued at the same
+    /// time.
     pub fn is_due_at(&self, spread: u64) -> i64 {
-        let Some(life) = self.life() else { return 0 };
-        let seconds = life.end.saturating_sub(life.start).max(0);
+        let Some(validity) = self.validity() else { return 0 };
+        let seconds = validity.end.saturating_sub(validity.start).max(0);
         let window = u64::try_from(seconds / 6).unwrap_or_default().max(1);
-        let within = i64::try_from(spread % window).unwrap_or_default();
-        life.start.saturating_add(seconds / 2).saturating_add(within)
+        let offset = i64::try_from(spread % window).unwrap_or_default();
+        validity.start.saturating_add(seconds / 2).saturating_add(offset)
     }
 }
 
-/// The name that goes with the passwords of a namespace. No name of a registry credential has a slash.
+/// The username of a namespace's pull credential. It cannot be that of a registry credential, whose name has no slash.
 pub fn username(project: &str, name: &str) -> String {
     format!("{project}/{NAMESPACES}/{name}")
 }
 
-/// The namespace that a login name belongs to, if it belongs to one.
+/// The namespace to which the username of a pull credential belongs; `None` for other usernames.
 pub fn namespace_of(username: &str) -> Option<NamespaceLogin<'_>> {
     let mut parts = username.splitn(3, '/');
     let (project, plural, name) = (parts.next()?, parts.next()?, parts.next()?);
     (plural == NAMESPACES).then_some(NamespaceLogin { project, name })
 }
 
-/// Which namespace logs in.
+/// The namespace to which a username belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespaceLogin<'a> {
     /// Its project.
@@ -113,12 +114,12 @@ pub struct NamespaceLogin<'a> {
     pub name: &'a str,
 }
 
-/// The full name of the request.
+/// The group, version and kind of the request.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(GROUP, VERSION, PULL_CREDENTIAL_REQUEST_KIND)
 }
 
-/// The shape of the request.
+/// The schema of the request.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.PullCredentialRequest",
@@ -193,12 +194,12 @@ pub(super) fn status_schema() -> Schema {
 }
 
 impl PullCredentialRequest {
-    /// Reads a body.
+    /// Decodes a body.
     pub fn of(body: &Object) -> Result<Self, serde_json::Error> {
         Self::deserialize(body.as_map())
     }
 
-    /// What is wrong with it.
+    /// Validates the request.
     pub fn validate(&self) -> FieldErrors {
         let mut errors = validation::registry_names(&self.names, &Path::new("names"));
         errors.extend(validation::valid_days(self.valid_days, VALID_DAYS_MAX, &Path::new("validDays")));
@@ -253,9 +254,9 @@ mod tests {
     proptest! {
         #[test]
         fn the_next_comes_between_half_and_two_thirds_of_a_life(days in 1_i64..=365, spread: u64) {
-            let (password, life) = (password(days), days * DAY_SECONDS);
+            let (password, validity) = (password(days), days * DAY_SECONDS);
             let due = password.is_due_at(spread) - 1_000_000;
-            prop_assert!((life / 2..=life * 2 / 3).contains(&due), "{due} of {life}");
+            prop_assert!((validity / 2..=validity * 2 / 3).contains(&due), "{due} of {validity}");
         }
     }
 }

@@ -2,7 +2,7 @@ use super::{NamespacePhase, Provenance, pull_credential};
 use meta::schema::{ListType, Schema, StringFormat, Type};
 use serde_json::json;
 
-/// The shape of a Namespace, as `kubectl explain` shows it.
+/// The schema of a Namespace.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.Namespace",

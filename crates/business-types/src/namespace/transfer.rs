@@ -5,29 +5,29 @@ use meta::object::Object;
 use meta::schema::Schema;
 use serde::{Deserialize, Serialize};
 
-/// Bytes that a reason may have.
+/// The maximum number of bytes of a reason.
 pub const REASON_BYTES_MAX: usize = 1024;
 
-/// The project that a namespace is to go to.
+/// A request to move a namespace to another project.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NamespaceTransfer {
-    /// The project that it shall lie in.
+    /// The new project.
     pub project: String,
-    /// Why, for people.
+    /// The reason, for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The namespace that is meant; empty for whichever has the name.
+    /// `metadata.uid` of the namespace, as a precondition; empty for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
 
-/// Its full name.
+/// Its group, version and kind.
 pub fn gvk() -> GroupVersionKind {
     GroupVersionKind::new(GROUP, VERSION, NAMESPACE_TRANSFER_KIND)
 }
 
-/// The shape of a body.
+/// The schema of the body.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.NamespaceTransfer",
@@ -46,12 +46,12 @@ pub fn schema() -> Schema {
 }
 
 impl NamespaceTransfer {
-    /// Reads a body.
+    /// Decodes a body.
     pub fn of(body: &Object) -> Result<Self, serde_json::Error> {
         Self::deserialize(body.as_map())
     }
 
-    /// What is wrong with it, for a namespace that lies in the project `from`.
+    /// Validates the request for a namespace of the project `from`.
     pub fn validate(&self, from: &str) -> FieldErrors {
         let mut errors = FieldErrors::new();
         let project = Path::new("project");

@@ -3,47 +3,47 @@ use meta::quantity::{Quantity, ResourceList};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// Resources that one kind of limits may name.
+/// The maximum number of resources of each limit.
 const RESOURCES_MAX: usize = 64;
 
 /// The `spec` of a `LimitRange`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimitRangeTemplate {
-    /// One for each type.
+    /// The limits, one item per type.
     pub limits: Vec<LimitRangeItem>,
 }
 
-/// The limits of one type, as `core/v1` has them.
+/// `LimitRangeItem` of `core/v1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimitRangeItem {
-    /// What is limited.
+    /// The type of the limited object.
     #[serde(rename = "type")]
     pub type_: String,
-    /// The most.
+    /// The maximum usage.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub max: ResourceList,
-    /// The least.
+    /// The minimum usage.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub min: ResourceList,
-    /// The limit of a container that says none.
+    /// The default limit of a container.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub default: ResourceList,
-    /// The request of a container that says none.
+    /// The default request of a container.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub default_request: ResourceList,
-    /// How often a request fits into its limit, at most.
+    /// The maximum ratio of limit to request.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub max_limit_request_ratio: ResourceList,
 }
 
 impl LimitRangeItem {
-    /// What can be limited.
+    /// The types that can be limited.
     pub const TYPES: [&'static str; 3] = ["Container", "Pod", "PersistentVolumeClaim"];
 }
 
-/// What Kubernetes would refuse in these limits.
+/// Validates limits by the rules of Kubernetes.
 pub(super) fn check(limits: &LimitRangeTemplate, path: &Path) -> FieldErrors {
     let path = path.child("limits");
     let mut errors = FieldErrors::new();
@@ -103,7 +103,7 @@ fn check_item(item: &LimitRangeItem, at: &Path) -> FieldErrors {
     errors
 }
 
-/// min ≤ defaultRequest ≤ default ≤ max, wherever two of them are said.
+/// Checks that min ≤ defaultRequest ≤ default ≤ max, as far as they are set.
 fn check_order(item: &LimitRangeItem, at: &Path) -> FieldErrors {
     let rising = [
         ("min", &item.min),

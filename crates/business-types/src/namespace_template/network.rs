@@ -6,7 +6,7 @@ use std::net::IpAddr;
 const POLICY_TYPES: [&str; 2] = ["Ingress", "Egress"];
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 
-/// The shape of a `NetworkPolicy`'s `spec`.
+/// The schema of a `NetworkPolicy`'s `spec`.
 pub(super) fn schema() -> Schema {
     Schema::object(
         "The spec of the NetworkPolicy, as networking.k8s.io/v1 has it.",
@@ -94,7 +94,7 @@ fn label_selector(description: &'static str) -> Schema {
     .into_atomic()
 }
 
-/// What Kubernetes would refuse in such a spec.
+/// Validates the spec of a `NetworkPolicy` by the rules of Kubernetes.
 pub(super) fn check(spec: &Value, path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (index, type_) in items(spec, "policyTypes").enumerate() {
@@ -130,13 +130,13 @@ fn check_port(port: &Value, at: &Path) -> FieldErrors {
     }
     let is_number = |number: &Value| number.as_i64().is_some_and(|number| (1..=65_535).contains(&number));
     let is_name = |name: &Value| name.as_str().is_some_and(|name| (1..=15).contains(&name.len()));
-    let said = |field: &str| port.get(field).filter(|held| !held.is_null());
-    if let Some(one) = said("port").filter(|one| !is_number(one) && !is_name(one)) {
+    let non_null = |field: &str| port.get(field).filter(|held| !held.is_null());
+    if let Some(one) = non_null("port").filter(|one| !is_number(one) && !is_name(one)) {
         let why = "must be a number from 1 to 65535, or the name of a port";
         errors.push(FieldError::invalid(&at.child("port"), one, why));
     }
-    if let Some(end) = said("endPort") {
-        let first = said("port").and_then(Value::as_i64);
+    if let Some(end) = non_null("endPort") {
+        let first = non_null("port").and_then(Value::as_i64);
         if !is_number(end) || first.is_none_or(|first| end.as_i64().is_some_and(|end| end < first)) {
             let why = "must be a number from port, which is one, to 65535";
             errors.push(FieldError::invalid(&at.child("endPort"), end, why));
@@ -146,14 +146,14 @@ fn check_port(port: &Value, at: &Path) -> FieldErrors {
 }
 
 fn check_peer(peer: &Value, at: &Path) -> FieldErrors {
-    let said = |field: &str| peer.get(field).filter(|held| !held.is_null());
-    let Some(block) = said("ipBlock") else {
-        let is_empty = said("podSelector").is_none() && said("namespaceSelector").is_none();
+    let non_null = |field: &str| peer.get(field).filter(|held| !held.is_null());
+    let Some(block) = non_null("ipBlock") else {
+        let is_empty = non_null("podSelector").is_none() && non_null("namespaceSelector").is_none();
         return is_empty.then(|| FieldError::required(at, "must specify a peer")).into_iter().collect();
     };
     let mut errors = FieldErrors::new();
     let at = at.child("ipBlock");
-    if said("podSelector").is_some() || said("namespaceSelector").is_some() {
+    if non_null("podSelector").is_some() || non_null("namespaceSelector").is_some() {
         errors.push(FieldError::forbidden(&at, "may not specify both ipBlock and another peer"));
     }
     let cidr = block.get("cidr").and_then(Value::as_str).unwrap_or_default();
@@ -171,12 +171,12 @@ fn check_peer(peer: &Value, at: &Path) -> FieldErrors {
 
 fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
-    let most = match address.parse() {
+    let bits_max = match address.parse() {
         Ok(IpAddr::V4(_)) => 32,
         Ok(IpAddr::V6(_)) => 128,
         Err(_not_an_address) => return false,
     };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= most)
+    bits.parse::<u8>().is_ok_and(|bits| bits <= bits_max)
 }
 
 #[cfg(test)]

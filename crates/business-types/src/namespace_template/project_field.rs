@@ -1,4 +1,4 @@
-/// A field of the project that a namespace lies in, as templates name it.
+/// A field of a namespace's project that a template refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProjectField {
     /// `metadata.name`
@@ -14,10 +14,10 @@ pub enum ProjectField {
 }
 
 impl ProjectField {
-    /// What can be written, for messages.
+    /// The valid paths, for messages.
     pub const FORMS: &'static str = "metadata.name, spec.displayName, spec.tenantID, metadata.labels['KEY'] or metadata.annotations['KEY']";
 
-    /// `None` for a path that names no such field.
+    /// Parses a path; `None` if there is no such field.
     pub fn parse(path: &str) -> Option<Self> {
         let key = |prefix: &str| {
             let key = path.strip_prefix(prefix)?.strip_prefix("['")?.strip_suffix("']")?;

@@ -3,7 +3,7 @@ use crate::subject;
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
-/// The shape of a `NamespaceTemplate`, as `kubectl explain` shows it.
+/// The schema of a `NamespaceTemplate`.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.NamespaceTemplate",

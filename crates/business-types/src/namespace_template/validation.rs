@@ -5,33 +5,32 @@ use super::{
 use crate::names::OFFERED_ROLE_PREFIX;
 use crate::namespace::pull_credential;
 use crate::subject::{Subject, check_subjects};
-use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, KnownNames, conditions};
+use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, StoredNames, conditions};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Labels, and annotations, of each sort.
+/// The maximum number of labels, and of annotations, in each of the four maps.
 const KEYS_MAX: usize = 64;
-/// Bytes of the values of all annotations.
+/// The maximum number of bytes of the values of all annotations.
 const ANNOTATION_BYTES_MAX: usize = 64 * 1024;
 const NETWORK_POLICIES_MAX: usize = 32;
-/// Bytes of the spec of one, as JSON.
+/// The maximum number of bytes of a policy's spec as JSON.
 const NETWORK_POLICY_BYTES_MAX: usize = 32 * 1024;
 const ROLE_BINDINGS_MAX: usize = 32;
 const SUBJECTS_MAX: usize = 128;
-/// Bytes of the name of a policy or binding: with our prefix it is a name in the cluster.
+/// The maximum number of bytes of the name of a policy or binding. Its name in the cluster also has our prefix.
 const NAME_BYTES_MAX: usize = 40;
-/// Service accounts whose pods pull with a pull secret.
+/// The maximum number of service accounts of a pull secret.
 const SERVICE_ACCOUNTS_MAX: usize = 32;
 const BATCH_MAX: i64 = 1_000;
 
-/// Keys that set how strictly pods are checked begin with this.
+/// The prefix of the labels of Pod Security Admission.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 const POD_SECURITY_LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
-/// Prefixes of keys by which we, Kubernetes or a tool know their own objects. No key of a template begins with one of
-/// them.
-const OWNERS: [&str; 10] = [
+/// Prefixes of keys that templates must not use: we, Kubernetes or other tools identify their own objects by them.
+const RESERVED_PREFIXES: [&str; 10] = [
     "business.tkestack.io/",
     "tkestack.io/",
     "kubernetes.io/",
@@ -44,18 +43,18 @@ const OWNERS: [&str; 10] = [
     "helm.toolkit.fluxcd.io/",
 ];
 
-/// Whether a label or annotation with this key says whose an object is.
+/// Whether a label or annotation key is reserved for identifying the owner of an object.
 pub fn is_reserved(key: &str) -> bool {
     let key = key.to_lowercase();
-    OWNERS.iter().any(|owner| key.starts_with(owner))
+    RESERVED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// What is wrong with a template.
+/// Validates a new template.
 pub fn namespace_template(spec: &NamespaceTemplateSpec) -> FieldErrors {
-    template_beside(&KnownNames::default(), spec)
+    validate_template(&StoredNames::default(), spec)
 }
 
-/// What is wrong with a template that is changed. What is stored already is not judged again.
+/// Validates a changed template. Names of subjects that are stored already are not validated again.
 pub fn namespace_template_changed(
     before: &NamespaceTemplateSpec,
     spec: &NamespaceTemplateSpec,
@@ -64,10 +63,10 @@ pub fn namespace_template_changed(
         return FieldErrors::new();
     }
     let listed = before.role_bindings.iter().flat_map(|binding| &binding.subjects);
-    template_beside(&listed.flat_map(Subject::names).collect(), spec)
+    validate_template(&listed.flat_map(Subject::names).collect(), spec)
 }
 
-fn template_beside(known: &KnownNames<'_>, spec: &NamespaceTemplateSpec) -> FieldErrors {
+fn validate_template(stored: &StoredNames<'_>, spec: &NamespaceTemplateSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
@@ -79,7 +78,7 @@ fn template_beside(known: &KnownNames<'_>, spec: &NamespaceTemplateSpec) -> Fiel
         errors.extend(limits::check(limit_range, &path.child("limitRange")));
     }
     errors.extend(network_policies(&spec.network_policies, &path.child("networkPolicies")));
-    errors.extend(role_bindings(known, &spec.role_bindings, &path.child("roleBindings")));
+    errors.extend(role_bindings(stored, &spec.role_bindings, &path.child("roleBindings")));
     if let Some(pull_secret) = &spec.pull_secret {
         errors.extend(check_pull_secret(pull_secret, &path.child("pullSecret")));
     }
@@ -105,7 +104,7 @@ fn labels(spec: &NamespaceTemplateSpec, path: &Path) -> FieldErrors {
     let at = path.child("labelsFromProject");
     errors.extend(keys(&spec.labels_from_project, &at, name::qualified_name));
     errors.extend(from_project(&spec.labels_from_project, &spec.labels, &at));
-    // Whoever writes the project could choose the value himself.
+    // Otherwise whoever can write the project could choose the level.
     let chosen = spec.labels_from_project.keys().filter(|key| key.starts_with(POD_SECURITY));
     let why = "the level of pod security is not the project's to choose";
     errors.extend(chosen.map(|key| FieldError::forbidden(&at.key(key), why)));
@@ -176,7 +175,7 @@ fn network_policies(policies: &[NetworkPolicyTemplate], path: &Path) -> FieldErr
     errors
 }
 
-fn role_bindings(known: &KnownNames<'_>, bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
+fn role_bindings(stored: &StoredNames<'_>, bindings: &[RoleBindingTemplate], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if bindings.len() > ROLE_BINDINGS_MAX {
         errors.push(FieldError::too_many(path, bindings.len(), ROLE_BINDINGS_MAX));
@@ -197,7 +196,7 @@ fn role_bindings(known: &KnownNames<'_>, bindings: &[RoleBindingTemplate], path:
         if binding.subjects.len() > SUBJECTS_MAX {
             errors.push(FieldError::too_many(&at, binding.subjects.len(), SUBJECTS_MAX));
         }
-        errors.extend(check_subjects(known, &binding.subjects, &at));
+        errors.extend(check_subjects(stored, &binding.subjects, &at));
     }
     errors
 }
@@ -238,7 +237,7 @@ fn check_names(names: &[&str], path: &Path) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a written status.
+/// Validates a new status.
 pub fn namespace_template_status(status: &NamespaceTemplateStatus) -> FieldErrors {
     conditions(&status.conditions)
 }

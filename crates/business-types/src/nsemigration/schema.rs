@@ -2,7 +2,7 @@ use super::EmigrationPhase;
 use meta::schema::Schema;
 use serde_json::json;
 
-/// The shape of an `NsEmigration`, as `kubectl explain` shows it.
+/// The schema of an `NsEmigration`.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.NsEmigration",

@@ -4,11 +4,11 @@ use crate::names::PLATFORM_DEFAULT;
 use quota::{Account, Claim};
 use serde::Deserialize;
 
-/// The domain of the places that platforms claim. No cluster's name has a slash.
+/// The domain of the claims of platforms. It cannot be the name of a cluster, which has no slash.
 const DOMAIN: &str = "tenant/platform";
 
-/// The part of a platform that its account is computed from. It costs nothing. It claims its tenant, so that a tenant
-/// has one platform; only the one of the name [`PLATFORM_DEFAULT`] claims none, and may be there beside it.
+/// The part of a platform from which its account is computed. A platform is not charged. It claims its tenant, so that
+/// a tenant has only one platform. [`PLATFORM_DEFAULT`] claims nothing, so it can exist in addition.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedPlatform {
@@ -19,9 +19,9 @@ pub struct ChargedPlatform {
 impl Charged for ChargedPlatform {
     fn account(self) -> Account {
         let tenant = self.spec.unwrap_or_default().tenant_id;
-        let is_alone = !tenant.is_empty() && self.metadata.name != PLATFORM_DEFAULT;
+        let is_exclusive = !tenant.is_empty() && self.metadata.name != PLATFORM_DEFAULT;
         let claim = || Claim { domain: DOMAIN.to_owned(), place: tenant.clone() };
-        let claims = is_alone.then(claim).into_iter().collect();
+        let claims = is_exclusive.then(claim).into_iter().collect();
         Account { tenant, deleting: self.metadata.is_deleting(), claims, ..Account::default() }
     }
 }

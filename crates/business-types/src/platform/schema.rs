@@ -1,6 +1,6 @@
 use meta::schema::{ListType, Schema};
 
-/// The shape of a Platform, as `kubectl explain` shows it.
+/// The schema of a Platform.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.Platform",
@@ -10,7 +10,7 @@ pub fn schema() -> Schema {
 }
 
 fn spec() -> Schema {
-    // An atomic list: a list that is sent replaces the one before, so that whoever is left out is removed.
+    // The list is atomic: a new list replaces the old one, so that users who are left out are removed.
     let administrators = Schema::strings(
         "User names that rule the tenant: they see all that is its, make its projects and say who their members are. \
          Changed by administrators of the tenant.",

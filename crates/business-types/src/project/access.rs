@@ -1,28 +1,28 @@
 use crate::access::AccessRole;
 use crate::subject::{Subject, SubjectKind, check_subject};
-use crate::validation::{KnownNames, USERS_MAX, cluster_name};
+use crate::validation::{StoredNames, USERS_MAX, cluster_name};
 use meta::field::{FieldError, FieldErrors, Path};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::HashSet;
 
-/// Somebody, and what he may do in a project and in those below it.
+/// The role of a subject in a project and its descendants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessEntry {
-    /// Who.
+    /// The subject.
     #[serde(flatten)]
     pub subject: Subject,
-    /// The member cluster of a service account, if it is not the host cluster's. Such an account is bound only there,
-    /// and has no role here.
+    /// The member cluster of a service account; empty for one of the host cluster. An account of a member cluster gets
+    /// its role in that cluster only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// What.
+    /// The role.
     pub role: AccessRole,
 }
 
-/// What is wrong with a list of entries.
-pub(crate) fn check_access(known: &KnownNames<'_>, entries: &[AccessEntry], path: &Path) -> FieldErrors {
+/// Validates a list of entries.
+pub(crate) fn check_access(stored: &StoredNames<'_>, entries: &[AccessEntry], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     if entries.len() > USERS_MAX {
         errors.push(FieldError::too_many(path, entries.len(), USERS_MAX));
@@ -31,7 +31,7 @@ pub(crate) fn check_access(known: &KnownNames<'_>, entries: &[AccessEntry], path
     for (index, entry) in entries.iter().enumerate() {
         let at = path.index(index);
         let AccessEntry { subject, cluster, role: _ } = entry;
-        errors.extend(check_subject(known, subject, &at));
+        errors.extend(check_subject(stored, subject, &at));
         if !cluster.is_empty() {
             errors.extend(cluster_name(cluster, &at.child("cluster")));
             if subject.kind != SubjectKind::ServiceAccount {
@@ -52,7 +52,7 @@ mod tests {
 
     fn fields(entries: serde_json::Value) -> Vec<String> {
         let entries: Vec<AccessEntry> = serde_json::from_value(entries).unwrap();
-        check_access(&KnownNames::default(), &entries, &Path::new("spec").child("access"))
+        check_access(&StoredNames::default(), &entries, &Path::new("spec").child("access"))
             .into_iter()
             .map(|error| error.field)
             .collect()

@@ -5,19 +5,19 @@ use meta::quantity::ResourceList;
 use quota::{Account, Amounts, Grants, Limits, Scope};
 use serde::Deserialize;
 
-/// The part of a project that its account is computed from. It costs its parent, or its tenant, what it may give away
-/// itself.
+/// The part of a project from which its account is computed. Its parent, or its tenant, is charged the project's own
+/// hard quota.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedProject {
     metadata: ChargedMeta,
     spec: Option<ProjectSpec>,
-    status: Option<Lock>,
+    status: Option<ChargedStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Lock {
+struct ChargedStatus {
     locked: Option<bool>,
 }
 
@@ -26,8 +26,8 @@ impl Charged for ChargedProject {
         let spec = self.spec.unwrap_or_default();
         let mut costs: Amounts =
             spec.clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
-        // A project that does not name the registry is not limited there; but it has to name what its parent limits
-        // there.
+        // A project that does not list the registry is not limited there, but it must carry the keys that its parent
+        // limits there.
         costs.entry(REGISTRY_DOMAIN.to_owned()).or_default();
         let limits = |hard: &ResourceList| Limits::new(hard.clone(), true);
         let domains = costs.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard))).collect();
@@ -35,7 +35,7 @@ impl Charged for ChargedProject {
         let pays = match (parent.is_empty(), tenant.is_empty()) {
             (false, _) => Some(Scope::new(PROJECT, parent)),
             (true, false) => Some(Scope::new(TENANT, tenant.clone())),
-            // It is an operator's own.
+            // A project without a tenant belongs to the operators.
             (true, true) => None,
         };
         Account {

@@ -3,26 +3,26 @@ use crate::access::AccessRole;
 use crate::subject::{Subject, SubjectKind};
 use std::collections::BTreeMap;
 
-/// How many projects, one above the other, are looked at for access: people who are named further up have no role.
+/// The maximum number of projects in a line of ancestors that give roles. Access of projects further up is ignored.
 pub const LEVELS_MAX: usize = 100;
 
-/// Somebody who has a role.
+/// A subject that has a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccessHolder<'a> {
-    /// What he is.
+    /// The kind of the subject.
     pub kind: SubjectKind,
-    /// His name.
+    /// Its name.
     pub name: &'a str,
-    /// The namespace of a service account.
+    /// The namespace of a service account; empty for other subjects.
     pub namespace: &'a str,
-    /// The member cluster of a service account that is not the host cluster's.
+    /// The member cluster of a service account; empty for one of the host cluster, and for other subjects.
     pub cluster: &'a str,
-    /// Of a user: whether only one whose credential names the tenant is meant.
+    /// Whether only a user is meant whose credential names the tenant.
     pub of_tenant: bool,
 }
 
 impl<'a> AccessHolder<'a> {
-    /// A user, whatever his credential names.
+    /// A user, whatever tenant his credential names.
     pub fn user(name: &'a str) -> Self {
         Self { kind: SubjectKind::User, name, namespace: "", cluster: "", of_tenant: false }
     }
@@ -32,7 +32,7 @@ impl<'a> AccessHolder<'a> {
         Self { of_tenant: true, ..Self::user(name) }
     }
 
-    /// A subject; one of the host cluster's where no member cluster is named.
+    /// A subject. `cluster` is the member cluster of a service account; empty for the host cluster.
     pub fn of(subject: &'a Subject, cluster: &'a str) -> Self {
         let Subject { kind, name, namespace } = subject;
         Self { kind: *kind, name, namespace, cluster, of_tenant: false }
@@ -44,13 +44,13 @@ impl<'a> AccessHolder<'a> {
     }
 }
 
-/// Who may do what in a project, by what it says itself and what those above it say. Everybody has the highest role
-/// that he is given in any of them.
+/// The roles of subjects in a project that result from its own access and that of its ancestors. Each subject has the
+/// highest role that any of them gives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveAccess<'a>(BTreeMap<AccessHolder<'a>, AccessRole>);
 
 impl<'a> EffectiveAccess<'a> {
-    /// Reads a project and those above it, in any order.
+    /// The access by a project and its ancestors, in any order.
     pub fn of(projects: impl IntoIterator<Item = &'a ProjectSpec>) -> Self {
         let mut access = Self::default();
         for spec in projects {
@@ -59,7 +59,7 @@ impl<'a> EffectiveAccess<'a> {
         access
     }
 
-    /// Adds what another project of the line says.
+    /// Adds the access of another project of the line.
     pub fn add(&mut self, spec: &'a ProjectSpec) {
         for member in &spec.members {
             self.raise(AccessHolder::member(member), AccessRole::Edit);
@@ -74,12 +74,12 @@ impl<'a> EffectiveAccess<'a> {
         *held = role.max(*held);
     }
 
-    /// The role of somebody by his own name.
+    /// The role of a subject, without those of its groups.
     pub fn role(&self, holder: AccessHolder<'_>) -> Option<AccessRole> {
         self.0.get(&holder).copied()
     }
 
-    /// Everybody with his role.
+    /// All subjects with their roles.
     pub fn holders(&self) -> impl Iterator<Item = (AccessHolder<'a>, AccessRole)> {
         self.0.iter().map(|(holder, role)| (*holder, *role))
     }

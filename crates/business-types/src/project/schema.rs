@@ -5,7 +5,7 @@ use crate::subject;
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
-/// The shape of a Project, as `kubectl explain` shows it.
+/// The schema of a Project.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.Project",

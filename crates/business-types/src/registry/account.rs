@@ -7,8 +7,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-/// The part of an image namespace or chart group that its account is computed from. It costs one of its kind, and what
-/// it may keep.
+/// The part of an image namespace or chart group from which its account is computed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "K: Default"))]
 pub struct ChargedRegistryObject<K> {
@@ -18,7 +17,7 @@ pub struct ChargedRegistryObject<K> {
     kind: PhantomData<K>,
 }
 
-/// What an object costs its project: one of its kind, and what it may keep.
+/// What the project is charged for an object: one of its kind, and its limit of bytes.
 pub fn costs<K: RegistryKind>(spec: &RegistrySpec) -> ResourceList {
     let mut costs: ResourceList =
         spec.storage().map(|bytes| (STORAGE.to_owned(), bytes)).into_iter().collect();
@@ -26,7 +25,7 @@ pub fn costs<K: RegistryKind>(spec: &RegistrySpec) -> ResourceList {
     costs
 }
 
-/// Where an object's repositories are: `TENANT/NAME`.
+/// The prefix of an object's repositories: `TENANT/NAME`.
 pub fn prefix(tenant: &str, name: &str) -> String {
     format!("{tenant}/{name}")
 }
@@ -36,7 +35,7 @@ impl<K: RegistryKind> Charged for ChargedRegistryObject<K> {
         let deleting = self.metadata.is_deleting();
         let spec = self.spec.unwrap_or_default();
         let costs = costs::<K>(&spec);
-        // Each object carries the limits on the number of both kinds: nobody has to write them into it.
+        // Each object carries the keys for the number of both kinds, so that nobody has to set them.
         let mut carried = vec![CHART_GROUPS.to_owned(), IMAGE_NAMESPACES.to_owned()];
         carried.extend(spec.storage().map(|_| STORAGE.to_owned()));
         let tenant_id = spec.tenant_id;

@@ -1,15 +1,15 @@
-//! Names of manifests by their content, for those without a tag.
+//! Names of manifests by digest, for manifests without a tag.
 
 use super::validation::is_repository_component;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many manifests without a tag are remembered of an object.
+/// The maximum number of manifests in `status.untagged` of an object.
 pub const UNTAGGED_MAX: usize = 256;
-/// Ends a list that was cut off: more was pushed than is listed.
+/// The last word of a list that was cut off: more manifests were pushed than are listed.
 pub const AND_MORE: &str = "more";
 
-/// `REPOSITORY@DIGEST`: what it names never changes. Both are parts of paths.
+/// `REPOSITORY@DIGEST`, which always refers to the same content. Both parts are safe in URL paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ManifestName {
     repository: String,
@@ -17,7 +17,7 @@ pub struct ManifestName {
 }
 
 impl ManifestName {
-    /// `None` unless both are what the OCI distribution specification has for them.
+    /// `None` if one of them is invalid by the OCI distribution specification.
     pub fn new(repository: &str, digest: &str) -> Option<Self> {
         let fits = repository.split('/').all(is_repository_component) && is_digest(digest);
         fits.then(|| Self { repository: repository.to_owned(), digest: digest.to_owned() })
@@ -40,20 +40,21 @@ impl fmt::Display for ManifestName {
     }
 }
 
-/// A text that names no manifest.
+/// The error for a text that is not the name of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoManifest;
+pub struct InvalidManifestName;
 
 impl FromStr for ManifestName {
-    type Err = NoManifest;
+    type Err = InvalidManifestName;
 
-    fn from_str(text: &str) -> Result<Self, NoManifest> {
-        let (repository, digest) = text.split_once('@').ok_or(NoManifest)?;
-        Self::new(repository, digest).ok_or(NoManifest)
+    fn from_str(text: &str) -> Result<Self, InvalidManifestName> {
+        let (repository, digest) = text.split_once('@').ok_or(InvalidManifestName)?;
+        Self::new(repository, digest).ok_or(InvalidManifestName)
     }
 }
 
-/// Whether a text is the digest of some content: the author of a manifest chooses the texts by which it names others.
+/// Whether a text is a valid digest. Digests in manifests must be checked: the author of a manifest can write any text
+/// there.
 pub fn is_digest(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else { return false };
     !algorithm.is_empty()
@@ -84,9 +85,9 @@ mod tests {
         let name: ManifestName = text.parse().unwrap();
         assert_eq!((name.repository(), name.digest(), name.to_string()), ("acme/shop/app", &*digest, text));
         for bad in ["", "acme/../x", "acme//x", "Acme/x", "/acme"] {
-            assert_eq!(format!("{bad}@{digest}").parse::<ManifestName>(), Err(NoManifest), "{bad}");
+            assert_eq!(format!("{bad}@{digest}").parse::<ManifestName>(), Err(InvalidManifestName), "{bad}");
         }
-        assert_eq!(AND_MORE.parse::<ManifestName>(), Err(NoManifest));
-        assert_eq!("acme/shop@latest".parse::<ManifestName>(), Err(NoManifest));
+        assert_eq!(AND_MORE.parse::<ManifestName>(), Err(InvalidManifestName));
+        assert_eq!("acme/shop@latest".parse::<ManifestName>(), Err(InvalidManifestName));
     }
 }

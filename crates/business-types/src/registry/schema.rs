@@ -2,7 +2,7 @@ use super::{RegistryBackend, RegistryPhase, RegistryProvenance};
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
-/// The shape of the spec of a kind of the registry, by its name in `OpenAPI`.
+/// The schema of the spec of a registry kind. `definition` is its name in `OpenAPI`.
 pub fn spec_schema(definition: &'static str) -> Schema {
     Schema::object(
         "What is meant to be in the registry.",
@@ -42,7 +42,7 @@ pub fn spec_schema(definition: &'static str) -> Schema {
     )
 }
 
-/// The shape of the status of a kind of the registry, by its name in `OpenAPI`.
+/// The schema of the status of a registry kind. `definition` is its name in `OpenAPI`.
 pub fn status_schema(definition: &'static str) -> Schema {
     Schema::object(
         "Where it is. Written by the controller.",

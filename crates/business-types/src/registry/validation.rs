@@ -9,28 +9,29 @@ use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::json;
 
-/// Bytes that a tenant's ID may have as the first part of a repository's name. A registry takes names of 255 bytes.
+/// The maximum number of bytes of a tenant's ID as the first part of a repository's name. Registries accept names of
+/// 255 bytes.
 const TENANT_BYTES_MAX: usize = 128;
 
-/// What is wrong with a new image namespace or chart group, without regard to other objects.
+/// Validates a new image namespace or chart group, independent of other objects.
 pub fn object(spec: &RegistrySpec) -> FieldErrors {
     let mut errors = tenant(&spec.tenant_id, &Path::new("spec").child("tenantID"));
-    errors.extend(changeable(spec));
+    errors.extend(mutable_fields(spec));
     errors
 }
 
-/// What is wrong with a changed one. `name` is its `metadata.name`.
+/// Validates a changed image namespace or chart group. `name` is its `metadata.name`.
 pub fn object_update(name: &str, old: &RegistrySpec, new: &RegistrySpec) -> FieldErrors {
     let tenants = [("tenantID", &old.tenant_id, &new.tenant_id)];
     let mut errors = immutable(tenants, "disallowed change the tenant");
     if new.name != old.name && new.name != name {
         errors.extend(immutable([("name", &old.name, &new.name)], "field is immutable"));
     }
-    errors.extend(changeable(new));
+    errors.extend(mutable_fields(new));
     errors
 }
 
-fn changeable(spec: &RegistrySpec) -> FieldErrors {
+fn mutable_fields(spec: &RegistrySpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
@@ -39,7 +40,7 @@ fn changeable(spec: &RegistrySpec) -> FieldErrors {
     for (key, amount) in &spec.hard {
         let at = path.child("hard").key(key);
         if key == STORAGE {
-            errors.extend(whole(*amount, &at));
+            errors.extend(check_whole(*amount, &at));
         } else {
             errors.push(FieldError::not_supported(&at, &json!(key), &[STORAGE]));
         }
@@ -47,14 +48,14 @@ fn changeable(spec: &RegistrySpec) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a project's limits in the registry.
+/// Validates a project's limits in the registry.
 pub fn limits(hard: &ResourceList) -> FieldErrors {
     let path = Path::new("spec").child("clusters").key(REGISTRY_DOMAIN).child("hard");
     let mut errors = FieldErrors::new();
     for (key, amount) in hard {
         let at = path.key(key);
         if REGISTRY_KEYS.contains(&key.as_str()) {
-            errors.extend(whole(*amount, &at));
+            errors.extend(check_whole(*amount, &at));
         } else {
             errors.push(FieldError::not_supported(&at, &json!(key), &REGISTRY_KEYS));
         }
@@ -62,8 +63,8 @@ pub fn limits(hard: &ResourceList) -> FieldErrors {
     errors
 }
 
-/// Bytes and counts alike are whole.
-fn whole(amount: Quantity, path: &Path) -> FieldErrors {
+/// Checks that an amount of bytes or a count is a whole number.
+fn check_whole(amount: Quantity, path: &Path) -> FieldErrors {
     let mut errors = resources::check_amount(STORAGE, amount, path);
     if !amount.is_integer() {
         errors.push(FieldError::invalid(path, &json!(amount.to_string()), "must be an integer"));
@@ -71,7 +72,7 @@ fn whole(amount: Quantity, path: &Path) -> FieldErrors {
     errors
 }
 
-/// A tenant's ID is the first part of his repositories' names.
+/// Validates a tenant's ID, which is the first part of its repositories' names.
 fn tenant(tenant: &str, path: &Path) -> FieldErrors {
     if tenant.is_empty() {
         return vec![FieldError::required(
@@ -87,7 +88,7 @@ fn tenant(tenant: &str, path: &Path) -> FieldErrors {
     FieldErrors::new()
 }
 
-/// `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, as the OCI distribution specification has it.
+/// Whether a text matches `[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*`, as the OCI distribution specification requires.
 pub fn is_repository_component(text: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let separators = text.split(is_letter).filter(|separator| !separator.is_empty());
@@ -95,7 +96,7 @@ pub fn is_repository_component(text: &str) -> bool {
     text.starts_with(is_letter) && text.ends_with(is_letter) && separators.into_iter().all(fits)
 }
 
-/// What is wrong with a written status. Amounts are not held against the spec: a status is a report.
+/// Validates a new status. Amounts are not compared with the spec, because a status is only a report.
 pub fn object_status(object: &Object) -> FieldErrors {
     let path = Path::new("status");
     let mut errors = phase(object, &RegistryPhase::NAMES);
@@ -103,9 +104,9 @@ pub fn object_status(object: &Object) -> FieldErrors {
         let record = path.child("registry");
         let words = [("backend", RegistryBackend::NAMES), ("provenance", RegistryProvenance::NAMES)];
         for (field, known) in words {
-            let said = object.text(&["status", "registry", field]);
-            if !known.contains(&said) {
-                errors.push(FieldError::not_supported(&record.child(field), &json!(said), &known));
+            let value = object.text(&["status", "registry", field]);
+            if !known.contains(&value) {
+                errors.push(FieldError::not_supported(&record.child(field), &json!(value), &known));
             }
         }
         return errors;

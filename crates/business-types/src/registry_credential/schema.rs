@@ -1,7 +1,7 @@
 use super::RobotAccess;
 use meta::schema::{ListType, Schema};
 
-/// The shape of a `RegistryCredential`, as `kubectl explain` shows it.
+/// The schema of a `RegistryCredential`.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.RegistryCredential",
@@ -90,7 +90,7 @@ fn status() -> Schema {
     )
 }
 
-/// The shape of what is answered once when a password is issued.
+/// The schema of the response when a password is issued. The password is returned only then.
 pub fn token_schema() -> Schema {
     let status = Schema::object(
         "What was issued.",

@@ -4,8 +4,8 @@ use crate::registry::REGISTRY_DOMAIN;
 use quota::{Account, Amounts, Grants, Limits, Scope, Undercut};
 use serde::Deserialize;
 
-/// The part of a tenant that its account is computed from. Its ceilings cost the fleet of member clusters what they
-/// grant to the root projects. The registry is no part of the fleet.
+/// The part of a tenant from which its account is computed. The fleet is charged the tenant's ceilings, which are
+/// granted to its root projects. The registry is not part of the fleet.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ChargedTenant {
@@ -18,7 +18,7 @@ impl Charged for ChargedTenant {
         let name = self.metadata.name.clone();
         let clusters = self.spec.unwrap_or_default().clusters;
         let ceilings: Amounts = clusters.into_iter().map(|(cluster, quota)| (cluster, quota.hard)).collect();
-        // Its root projects may have got what they hold before there was a ceiling.
+        // The root projects may have been granted more before there was a ceiling.
         let limits = |hard| Limits { undercut: Undercut::WhereUnlimited, ..Limits::new(hard, true) };
         let domains =
             ceilings.iter().map(|(cluster, hard)| (cluster.clone(), limits(hard.clone()))).collect();

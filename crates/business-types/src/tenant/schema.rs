@@ -2,7 +2,7 @@ use crate::project::{access_entry, hard_quantity, used_quantity};
 use crate::subject;
 use meta::schema::{ListType, Schema};
 
-/// The shape of a Tenant, as `kubectl explain` shows it.
+/// The schema of a Tenant.
 pub fn schema() -> Schema {
     Schema::kind(
         "io.tkestack.business.v1.Tenant",

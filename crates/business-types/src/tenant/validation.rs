@@ -4,43 +4,43 @@ use crate::project::check_access;
 use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::subject::{Subject, SubjectKind, check_subjects};
 use crate::validation::{
-    DISPLAY_NAME_BYTES_MAX, KnownNames, amounts, cluster_name, conditions, printable, template_name,
+    DISPLAY_NAME_BYTES_MAX, StoredNames, amounts, cluster_name, conditions, printable, template_name,
 };
 use meta::field::{FieldError, FieldErrors, Path};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Contacts that a tenant may have.
+/// The maximum number of contacts of a tenant.
 const CONTACTS_MAX: usize = 64;
-/// Bytes of one.
+/// The maximum number of bytes of a contact.
 const CONTACT_BYTES_MAX: usize = 1024;
-/// Prefixes that a tenant may have.
+/// The maximum number of prefixes of a tenant.
 const PREFIXES_MAX: usize = 64;
-/// Bytes of one.
+/// The maximum number of bytes of a prefix.
 const PREFIX_BYTES_MAX: usize = 256;
 
-/// What is wrong with a tenant's spec.
+/// Validates a new tenant's spec.
 pub fn tenant(spec: &TenantSpec) -> FieldErrors {
-    tenant_beside(&KnownNames::default(), spec)
+    validate_tenant(&StoredNames::default(), spec)
 }
 
-/// What is wrong with a tenant's changed spec. What is stored already is not judged again.
+/// Validates a tenant's changed spec. Names of subjects that are stored already are not validated again.
 pub fn tenant_changed(before: &TenantSpec, spec: &TenantSpec) -> FieldErrors {
     if spec == before {
         return FieldErrors::new();
     }
     let listed = before.defaults.access.iter().map(|entry| &entry.subject);
-    let known = before.administrators.iter().chain(listed).flat_map(Subject::names).collect();
-    tenant_beside(&known, spec)
+    let stored = before.administrators.iter().chain(listed).flat_map(Subject::names).collect();
+    validate_tenant(&stored, spec)
 }
 
-fn tenant_beside(known: &KnownNames<'_>, spec: &TenantSpec) -> FieldErrors {
+fn validate_tenant(stored: &StoredNames<'_>, spec: &TenantSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
     if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
         errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
     }
-    errors.extend(check_subjects(known, &spec.administrators, &path.child("administrators")));
+    errors.extend(check_subjects(stored, &spec.administrators, &path.child("administrators")));
     errors.extend(quotas(&spec.clusters, &path.child("clusters")));
     errors.extend(contacts(&spec.contacts, &path.child("contacts")));
     errors.extend(template_name(&spec.template, &path.child("template")));
@@ -48,7 +48,7 @@ fn tenant_beside(known: &KnownNames<'_>, spec: &TenantSpec) -> FieldErrors {
     for (index, subject) in spec.administrators.iter().enumerate() {
         errors.extend(foreign_identity(spec, subject, &path.child("administrators").index(index)));
     }
-    errors.extend(defaults(known, spec, &path.child("defaults")));
+    errors.extend(defaults(stored, spec, &path.child("defaults")));
     errors
 }
 
@@ -84,18 +84,18 @@ fn prefixes(prefixes: &[String], path: &Path) -> FieldErrors {
     errors
 }
 
-fn defaults(known: &KnownNames<'_>, spec: &TenantSpec, path: &Path) -> FieldErrors {
+fn defaults(stored: &StoredNames<'_>, spec: &TenantSpec, path: &Path) -> FieldErrors {
     let ProjectDefaults { clusters, access } = &spec.defaults;
     let mut errors = quotas(clusters, &path.child("clusters"));
-    errors.extend(check_access(known, access, &path.child("access")));
+    errors.extend(check_access(stored, access, &path.child("access")));
     for (index, entry) in access.iter().enumerate() {
         errors.extend(foreign_identity(spec, &entry.subject, &path.child("access").index(index)));
     }
     errors
 }
 
-/// What is wrong with somebody who is named in a tenant: the name of a user or group has to begin with one of the
-/// tenant's prefixes. Service accounts are the clusters' own.
+/// Validates the name of a subject in a tenant: that of a user or group must begin with one of the tenant's prefixes.
+/// Service accounts belong to clusters, so they need no prefix.
 pub fn foreign_identity(spec: &TenantSpec, subject: &Subject, path: &Path) -> Option<FieldError> {
     let prefixes = &spec.identity_prefixes;
     let is_foreign = subject.kind != SubjectKind::ServiceAccount
@@ -119,7 +119,7 @@ fn contacts(contacts: &[String], path: &Path) -> FieldErrors {
     errors
 }
 
-/// What is wrong with a written status. Amounts are not held against the spec: a status is a report.
+/// Validates a new status. Amounts are not compared with the spec, because a status is only a report.
 pub fn tenant_status(status: &TenantStatus) -> FieldErrors {
     conditions(&status.conditions)
 }

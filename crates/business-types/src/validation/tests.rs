@@ -135,7 +135,7 @@ fn what_a_namespace_is_in_the_cluster_never_changes() {
         spec(json!({"clusterName": "c1", "namespace": "a", "tenantID": "t", "hard": {"pods": "-1"}}));
     assert_eq!(causes(&namespace_update(&old, &lowered)), [("FieldValueInvalid", "spec.hard[pods]")]);
     let (ours, theirs) = (spec(json!({"tenantID": "t"})), spec(json!({"tenantID": "u"})));
-    assert_eq!(causes(&project_update(&ours, &theirs)), [("FieldValueInvalid", "spec.tenantID")]);
+    assert_eq!(causes(&project_immutable_fields(&ours, &theirs)), [("FieldValueInvalid", "spec.tenantID")]);
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Defaults: what the schema puts in where a body says nothing.
+//! Defaults for fields that a body leaves out.
 
-use super::shape::zero;
+use super::prune::zero_value;
 use crate::object::Object;
 use crate::schema::{Schema, Type};
 use serde_json::{Map, Value};
 
-/// Fills in the schema's defaults, and empty values for fields that are always written.
+/// Sets the schema's defaults, and the zero values of fields that are always written.
 pub fn apply_defaults(object: &mut Object, schema: &Schema) {
     fill_fields(object.as_map_mut(), schema);
 }
@@ -31,9 +31,9 @@ fn fill_fields(map: &mut Map<String, Value>, schema: &Schema) {
     let Type::Struct { fields, .. } = &schema.ty else { return };
     for (name, field) in fields {
         if map.get(*name).is_none_or(Value::is_null) {
-            let missing =
-                field.schema.default.clone().or_else(|| zero(&field.schema).filter(|_| field.always));
-            if let Some(value) = missing {
+            let default =
+                field.schema.default.clone().or_else(|| zero_value(&field.schema).filter(|_| field.always));
+            if let Some(value) = default {
                 map.insert((*name).to_owned(), value);
             }
         }

@@ -30,7 +30,7 @@ fn project() -> Schema {
     Schema::kind("io.example.v1.Project", "", [("spec", spec.with_default(json!({})).optional())])
 }
 
-/// The object of a body, and what is reported of its fields.
+/// The decoded object, and the reports of duplicate and unknown fields.
 fn read(body: &str, media: Media) -> Result<(Object, Vec<String>), DecodeError> {
     let (mut value, mut reported) = decode_value(body.as_bytes(), media)?;
     reported.extend(prune_and_check(&mut value, &project())?);
@@ -191,7 +191,7 @@ fn depth_and_expansion_are_bounded() {
     assert!(decode_value(bomb.as_bytes(), Media::Yaml).is_err());
 }
 
-/// The largest body that is read.
+/// The largest body that the server reads.
 const BODY_MAX: usize = 3 * 1024 * 1024;
 
 fn repeated(begin: &str, each: impl Fn(usize) -> String, end: &str) -> String {
@@ -250,7 +250,7 @@ fn the_largest_objects_that_somebody_may_send_are_read() {
         assert!(body.len() > BODY_MAX - 2048, "{begin}");
         assert!(decode_value(body.as_bytes(), Media::Json).is_ok(), "{begin}");
     }
-    // As many tenants as a cluster may have, each with an amount, and their fields' owners.
+    // As many tenants as a cluster may have, each with an amount, and their managed fields.
     let tenants: Vec<Value> =
         (0..10_000).map(|number| json!({"name": format!("t{number}"), "hard": {"cpu": "1"}})).collect();
     let owned: serde_json::Map<String, Value> = (0..10_000)
@@ -269,13 +269,13 @@ fn the_largest_objects_that_somebody_may_send_are_read() {
 
 #[test]
 fn the_text_of_a_body_says_what_it_may_weigh() {
-    let most = |text: &str, media| most_weight(text.as_bytes(), media);
+    let most = |text: &str, media| memory_bytes_max(text.as_bytes(), media);
     for (text, media) in [
         (r#"{"a":[{"":0},{"":0},[[]],{"b":"c","d":"e"}]}"#, Media::Json),
         ("a: {b: [c, d]}\ne:\n- f: g\n- - h\n", Media::Yaml),
     ] {
         let (value, _) = decode_value(text.as_bytes(), media).unwrap();
-        assert!(most(text, media).unwrap() >= weight(&value), "{text}");
+        assert!(most(text, media).unwrap() >= heap_bytes(&value), "{text}");
     }
     assert!(most(r#"{"":0}"#, Media::Json).unwrap() < 1024);
     assert_eq!(most("a: &a b\nc: *a\n", Media::Yaml), None);

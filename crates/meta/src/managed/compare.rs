@@ -1,7 +1,7 @@
-//! Two values of one schema compared: which fields were removed, modified, added.
+//! Compares two values of one schema: which fields were removed, modified or added (`typed.Comparison`).
 
-use super::element::{Element, compare_values};
-use super::fieldset::{FieldSet, Mark};
+use super::field_set::{FieldSet, Membership};
+use super::path_element::{PathElement, compare_values};
 use super::shape::{Items, Shape, as_list, as_map, zip};
 use crate::schema::Schema;
 use serde_json::{Map, Value};
@@ -17,23 +17,23 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Leaves some subtrees out.
-    pub(super) fn remove_below(&mut self, subtrees: &FieldSet) {
-        self.removed.remove_below(subtrees);
-        self.modified.remove_below(subtrees);
-        self.added.remove_below(subtrees);
+    /// Removes subtrees from all three sets.
+    pub(super) fn remove_recursive(&mut self, subtrees: &FieldSet) {
+        self.removed.remove_recursive(subtrees);
+        self.modified.remove_recursive(subtrees);
+        self.added.remove_recursive(subtrees);
     }
 
-    fn push(&mut self, element: &Element, marks: Marks) {
-        self.removed.push(element, marks.removed);
-        self.modified.push(element, marks.modified);
-        self.added.push(element, marks.added);
+    fn push(&mut self, element: &PathElement, comparison: ElementComparison) {
+        self.removed.push(element, comparison.removed);
+        self.modified.push(element, comparison.modified);
+        self.added.push(element, comparison.added);
     }
 
-    fn push_field(&mut self, name: &str, marks: Marks) {
-        self.removed.push_field(name, marks.removed);
-        self.modified.push_field(name, marks.modified);
-        self.added.push_field(name, marks.added);
+    fn push_field(&mut self, name: &str, comparison: ElementComparison) {
+        self.removed.push_field(name, comparison.removed);
+        self.modified.push_field(name, comparison.modified);
+        self.added.push_field(name, comparison.added);
     }
 
     fn sort(&mut self) {
@@ -43,18 +43,22 @@ impl Comparison {
     }
 }
 
-/// What was found at one place.
+/// The comparison at one path element: whether the element itself differs, and the fields below it.
 #[derive(Default)]
-struct Marks {
-    removed: Mark,
-    modified: Mark,
-    added: Mark,
+struct ElementComparison {
+    removed: Membership,
+    modified: Membership,
+    added: Membership,
 }
 
-impl From<Comparison> for Marks {
-    fn from(below: Comparison) -> Self {
-        let mark = |below| Mark { member: false, below };
-        Self { removed: mark(below.removed), modified: mark(below.modified), added: mark(below.added) }
+impl From<Comparison> for ElementComparison {
+    fn from(children: Comparison) -> Self {
+        let membership = |children| Membership { member: false, children };
+        Self {
+            removed: membership(children.removed),
+            modified: membership(children.modified),
+            added: membership(children.added),
+        }
     }
 }
 
@@ -65,48 +69,56 @@ pub(super) fn compare(
     schema: &Schema,
 ) -> Result<Comparison, String> {
     let Shape::Map(fields) = Shape::of(schema, None) else { return Ok(Comparison::default()) };
-    let mut found = Comparison::default();
+    let mut comparison = Comparison::default();
     for (key, old, new) in zip(Some(old), Some(new)) {
-        found.push_field(key, compare_field(old, new, fields.get(key))?);
+        comparison.push_field(key, compare_field(old, new, fields.get(key))?);
     }
-    Ok(found)
+    Ok(comparison)
 }
 
-fn compare_field(old: Option<&Value>, new: Option<&Value>, schema: Option<&Schema>) -> Result<Marks, String> {
+fn compare_field(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    schema: Option<&Schema>,
+) -> Result<ElementComparison, String> {
     if old == new {
-        return Ok(Marks::default());
+        return Ok(ElementComparison::default());
     }
-    schema.map_or_else(|| Ok(leaf(old, new)), |schema| compare_values_of(old, new, schema))
+    schema.map_or_else(|| Ok(leaf(old, new)), |schema| compare_typed(old, new, schema))
 }
 
-fn compare_values_of(old: Option<&Value>, new: Option<&Value>, schema: &Schema) -> Result<Marks, String> {
+fn compare_typed(
+    old: Option<&Value>,
+    new: Option<&Value>,
+    schema: &Schema,
+) -> Result<ElementComparison, String> {
     let (old_shape, new_shape) = (Shape::of(schema, old), Shape::of(schema, new));
     if new.is_none() {
         return walk(old, new, old_shape);
     }
-    let mut marks = walk(old, new, new_shape)?;
+    let mut comparison = walk(old, new, new_shape)?;
     if old.is_some() && !old_shape.is_like(new_shape) {
-        // The fields below the old form are gone, beside the changes that the new form shows.
+        // The value's form has changed: the fields of the old form are removed, too.
         let gone = walk(old, new, old_shape)?;
-        marks.removed.below = marks.removed.below.union(&gone.removed.below);
-        marks.modified.member |= gone.modified.member;
+        comparison.removed.children = comparison.removed.children.union(&gone.removed.children);
+        comparison.modified.member |= gone.modified.member;
     }
-    Ok(marks)
+    Ok(comparison)
 }
 
-fn walk(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>) -> Result<Marks, String> {
-    let mut marks = match shape {
+fn walk(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>) -> Result<ElementComparison, String> {
+    let mut comparison = match shape {
         Shape::Scalar(_) | Shape::AtomicMap(_) | Shape::AtomicList(_) => return Ok(leaf(old, new)),
         Shape::Map(fields) => {
             let (old_map, new_map) = (as_map(old), as_map(new));
             if old_map.is_none_or(Map::is_empty) && new_map.is_none_or(Map::is_empty) {
                 return Ok(leaf(old, new));
             }
-            let mut below = Comparison::default();
+            let mut children = Comparison::default();
             for (key, old, new) in zip(old_map, new_map) {
-                below.push_field(key, compare_field(old, new, fields.get(key))?);
+                children.push_field(key, compare_field(old, new, fields.get(key))?);
             }
-            Marks::from(below)
+            ElementComparison::from(children)
         }
         Shape::List(items) => {
             let (old_list, new_list) = (as_list(old), as_list(new));
@@ -114,31 +126,35 @@ fn walk(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>) -> Result<Ma
                 return Ok(leaf(old, new));
             }
             if old_list == new_list {
-                return Ok(Marks::default());
+                return Ok(ElementComparison::default());
             }
-            Marks::from(compare_lists(old_list.unwrap_or_default(), new_list.unwrap_or_default(), items)?)
+            ElementComparison::from(compare_lists(
+                old_list.unwrap_or_default(),
+                new_list.unwrap_or_default(),
+                items,
+            )?)
         }
     };
-    marks.added.member |= old.is_none();
-    marks.removed.member |= old.is_some() && new.is_none();
-    Ok(marks)
+    comparison.added.member |= old.is_none();
+    comparison.removed.member |= old.is_some() && new.is_none();
+    Ok(comparison)
 }
 
-fn leaf(old: Option<&Value>, new: Option<&Value>) -> Marks {
-    let mut marks = Marks::default();
+fn leaf(old: Option<&Value>, new: Option<&Value>) -> ElementComparison {
+    let mut comparison = ElementComparison::default();
     match (old, new) {
-        (None, _) => marks.added = Mark::MEMBER,
-        (Some(_), None) => marks.removed = Mark::MEMBER,
+        (None, _) => comparison.added = Membership::MEMBER,
+        (Some(_), None) => comparison.removed = Membership::MEMBER,
         (Some(old), Some(new)) if compare_values(old, new) != Ordering::Equal => {
-            marks.modified = Mark::MEMBER;
+            comparison.modified = Membership::MEMBER;
         }
         _ => {}
     }
-    marks
+    comparison
 }
 
-/// Items by their element; more than one where an element is repeated.
-type Repeated<'a> = BTreeMap<Element, (Vec<&'a Value>, Vec<&'a Value>)>;
+/// The old and new items by path element; several where an element is repeated.
+type Repeated<'a> = BTreeMap<PathElement, (Vec<&'a Value>, Vec<&'a Value>)>;
 
 fn compare_lists(old: &[Value], new: &[Value], items: Items<'_>) -> Result<Comparison, String> {
     let mut by_element: Repeated<'_> = BTreeMap::new();
@@ -148,44 +164,43 @@ fn compare_lists(old: &[Value], new: &[Value], items: Items<'_>) -> Result<Compa
     for (element, item) in items.elements(new)?.into_iter().zip(new) {
         by_element.entry(element).or_default().1.push(item);
     }
-    let mut found = Comparison::default();
+    let mut comparison = Comparison::default();
     for (element, (old, new)) in by_element {
-        let marks = match (old.as_slice(), new.as_slice()) {
-            ([] | [_], [] | [_]) => {
-                compare_values_of(old.first().copied(), new.first().copied(), items.schema)?
-            }
+        let item_comparison = match (old.as_slice(), new.as_slice()) {
+            ([] | [_], [] | [_]) => compare_typed(old.first().copied(), new.first().copied(), items.schema)?,
             ([_, _, ..], [_, _, ..]) => {
                 let same = old.len() == new.len()
                     && old.iter().zip(&new).all(|(old, new)| compare_values(old, new) == Ordering::Equal);
-                let mut marks = Marks::default();
-                marks.modified.member = !same;
-                marks
+                let mut item_comparison = ElementComparison::default();
+                item_comparison.modified.member = !same;
+                item_comparison
             }
-            // Repeated items are owned as one; ownership of parts comes and goes with repetition.
+            // Repeated items are owned as one value: where repetition ends or begins, their fields get or lose their
+            // owners.
             ([_, _, ..], new) => {
-                let mut marks = match new.first() {
-                    Some(item) => compare_values_of(None, Some(item), items.schema)?,
-                    None => Marks::default(),
+                let mut item_comparison = match new.first() {
+                    Some(item) => compare_typed(None, Some(item), items.schema)?,
+                    None => ElementComparison::default(),
                 };
-                marks.removed.member = true;
-                marks
+                item_comparison.removed.member = true;
+                item_comparison
             }
             (old, _) => {
-                let mut marks = match old.first() {
-                    Some(item) => compare_values_of(Some(item), None, items.schema)?,
-                    None => Marks::default(),
+                let mut item_comparison = match old.first() {
+                    Some(item) => compare_typed(Some(item), None, items.schema)?,
+                    None => ElementComparison::default(),
                 };
-                marks.added.member = true;
-                marks
+                item_comparison.added.member = true;
+                item_comparison
             }
         };
-        found.push(&element, marks);
+        comparison.push(&element, item_comparison);
     }
-    found.sort();
-    Ok(found)
+    comparison.sort();
+    Ok(comparison)
 }
 
-/// Whether two objects hold the same values, their `managedFields` apart.
+/// Whether two objects have the same values, apart from their `managedFields`.
 pub(super) fn same(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
     let equal = |old: &Value, new: &Value| old == new || compare_values(old, new) == Ordering::Equal;
     let metadata = |old: &Value, new: &Value| {

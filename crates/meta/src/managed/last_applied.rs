@@ -1,8 +1,8 @@
-//! `kubectl.kubernetes.io/last-applied-configuration`: the bridge between client-side and server-side apply.
+//! `kubectl.kubernetes.io/last-applied-configuration`: how kubectl goes from client-side to server-side apply.
 
 use super::compare;
-use super::contents;
-use super::fieldset::FieldSet;
+use super::field_set::FieldSet;
+use super::typed;
 use crate::schema::Schema;
 use crate::validation::ANNOTATIONS_BYTES_MAX;
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ fn last_applied(object: &Map<String, Value>) -> Option<&str> {
     annotations(object)?.get(LAST_APPLIED)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The fields that client-side apply set and that still have its values: server-side apply takes them over.
+/// The fields that client-side apply has set and that still have its values. Server-side apply takes them over.
 pub(super) fn still_applied(
     live: &Map<String, Value>,
     schema: &Schema,
@@ -29,14 +29,14 @@ pub(super) fn still_applied(
     if applied.get("apiVersion").and_then(Value::as_str) != Some(api_version) {
         return None;
     }
-    contents::check(&applied, schema).ok()?;
-    let applied = contents::normalised(&applied, schema);
-    let fields = contents::fields_of(&applied, schema).ok()?;
+    typed::validate(&applied, schema).ok()?;
+    let applied = typed::normalised(&applied, schema);
+    let fields = typed::fields_of(&applied, schema).ok()?;
     let change = compare::compare(&applied, live, schema).ok()?;
     Some(fields.difference(&change.modified).difference(&change.added).difference(&change.removed))
 }
 
-/// Brings an existing annotation up to date with what server-side apply has applied.
+/// Updates the annotation, if the object has one, to the configuration of a server-side apply.
 pub(super) fn refresh(object: &mut Map<String, Value>, config: &Map<String, Value>) {
     if last_applied(object).is_none() {
         return;

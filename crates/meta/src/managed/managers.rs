@@ -1,12 +1,12 @@
 //! The owners of an object's fields, as `metadata.managedFields` lists them.
 
-use super::fieldset::FieldSet;
+use super::field_set::FieldSet;
 use crate::time;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashSet};
 
-/// Entries of the operation Update that an object keeps; older ones are merged.
+/// Entries of the operation Update that an object keeps; the oldest ones beyond that are merged.
 pub(super) const UPDATE_MANAGERS_MAX: usize = 10;
 const ANCIENT_CHANGES: &str = "ancient-changes";
 
@@ -15,7 +15,7 @@ const ANCIENT_CHANGES: &str = "ancient-changes";
 pub(super) struct ManagerIdentity {
     pub(super) manager: String,
     pub(super) applied: bool,
-    /// Empty for an applier, which is the same in every version.
+    /// Empty for an applier: it is the same manager in every version.
     api_version: String,
     pub(super) subresource: String,
 }
@@ -30,7 +30,7 @@ impl ManagerIdentity {
         }
     }
 
-    fn rest(&self) -> (bool, &str, bool) {
+    fn sort_key(&self) -> (bool, &str, bool) {
         (!self.applied, &self.api_version, self.subresource.is_empty())
     }
 
@@ -38,8 +38,8 @@ impl ManagerIdentity {
         self.manager == ANCIENT_CHANGES && !self.applied && self.subresource.is_empty()
     }
 
-    /// How a conflict names the owner.
-    pub(super) fn shown(&self) -> String {
+    /// The manager as the message of a conflict names it.
+    pub(super) fn describe(&self) -> String {
         let place = match self.subresource.as_str() {
             "" => String::new(),
             subresource => format!(" with subresource {subresource:?}"),
@@ -51,8 +51,9 @@ impl ManagerIdentity {
 
 impl Ord for ManagerIdentity {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object itself.
-        let names = self.manager.cmp(&other.manager).then_with(|| self.rest().cmp(&other.rest()));
+        // Upstream sorts by a JSON text: appliers before updaters of the same name, subresources before the object
+        // itself.
+        let names = self.manager.cmp(&other.manager).then_with(|| self.sort_key().cmp(&other.sort_key()));
         names.then_with(|| self.subresource.cmp(&other.subresource))
     }
 }
@@ -72,10 +73,10 @@ pub(super) struct ManagerEntry {
     pub(super) fields: FieldSet,
 }
 
-/// Updates of a version that are merged.
+/// Update entries of one version that are merged.
 struct Bucket {
-    /// The entry that takes the others in.
-    home: usize,
+    /// The entry that the others are merged into.
+    target: usize,
     others: Vec<usize>,
 }
 
@@ -96,7 +97,7 @@ impl Managers {
         self.0.iter_mut().find(|entry| entry.identity == *identity)
     }
 
-    /// Changes a manager's entry, and creates it if need be.
+    /// Changes a manager's entry. Creates it if there is none.
     pub(super) fn change(
         &mut self,
         identity: &ManagerIdentity,
@@ -117,7 +118,7 @@ impl Managers {
         self.0.push(entry);
     }
 
-    /// Reads `metadata.managedFields`. Of one manager's entries the last one counts.
+    /// Reads `metadata.managedFields`. If a manager has several entries, the last one counts.
     pub(super) fn decode(list: Option<&Value>) -> Result<Self, String> {
         let mut entries = Vec::new();
         for (index, entry) in list.and_then(Value::as_array).into_iter().flatten().enumerate() {
@@ -180,7 +181,7 @@ impl Managers {
         Some(self.0.into_iter().map(encode_entry).collect())
     }
 
-    /// Merges the oldest Update entries of each version until few enough are left.
+    /// Merges the oldest Update entries of each version until no more than [`UPDATE_MANAGERS_MAX`] are left.
     pub(super) fn cap(&mut self) {
         let updaters = self.0.iter().enumerate().filter(|(_, entry)| !entry.identity.applied);
         let mut updaters: Vec<(usize, &ManagerEntry)> = updaters.collect();
@@ -198,22 +199,22 @@ impl Managers {
                 break;
             }
             let version = entry.identity.api_version.as_str();
-            let home = ancient.get(version).copied();
+            let target = ancient.get(version).copied();
             let Some(bucket) = buckets.get_mut(version) else {
-                buckets.insert(version, Bucket { home: home.unwrap_or(at), others: Vec::new() });
+                buckets.insert(version, Bucket { target: target.unwrap_or(at), others: Vec::new() });
                 continue;
             };
-            if bucket.home != at {
+            if bucket.target != at {
                 bucket.others.push(at);
                 left = left.saturating_sub(1);
             }
         }
         let buckets: Vec<Bucket> = buckets.into_values().filter(|bucket| !bucket.others.is_empty()).collect();
         let mut entries: Vec<Option<ManagerEntry>> = self.0.drain(..).map(Some).collect();
-        for Bucket { home, others } in buckets {
+        for Bucket { target, others } in buckets {
             let others: Vec<ManagerEntry> =
                 others.into_iter().filter_map(|at| entries.get_mut(at)?.take()).collect();
-            let Some(entry) = entries.get_mut(home).and_then(Option::as_mut) else { continue };
+            let Some(entry) = entries.get_mut(target).and_then(Option::as_mut) else { continue };
             entry.identity = ManagerIdentity::new(ANCIENT_CHANGES, false, &entry.api_version, "");
             // The latest of their times.
             entry.time = others.last().and_then(|latest| latest.time.clone());

@@ -1,12 +1,12 @@
-//! A configuration merged into an object, field by field.
+//! Merges a configuration into an object, field by field.
 
-use super::element::Element;
+use super::path_element::PathElement;
 use super::shape::{Fields, Items, Shape};
 use crate::schema::Schema;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Merges a configuration into a copy of an object, whose `managedFields` are left behind.
+/// Merges a configuration into a copy of an object. The copy has no `managedFields`.
 pub(super) fn merge(
     live: &Map<String, Value>,
     config: &Map<String, Value>,
@@ -50,14 +50,14 @@ fn merge_value(live: &mut Value, config: &Value, schema: &Schema) -> Result<(), 
     if live == config {
         return Ok(());
     }
-    // A null beside a map or list that holds something says nothing; beside anything else it is a value.
-    let says_nothing = config.is_null() && !is_empty(live);
+    // A null is ignored where the live value is a map or list that is not empty; anywhere else it is a value.
+    let is_ignored = config.is_null() && !is_empty(live);
     match (Shape::of(schema, Some(config)), &mut *live, config) {
         (Shape::Map(fields), Value::Object(old), Value::Object(new)) => merge_fields(old, new, fields)?,
         (Shape::List(items), Value::Array(old), Value::Array(new)) if !old.is_empty() || !new.is_empty() => {
             *old = merge_lists(old, new, items)?;
         }
-        (Shape::Map(_), Value::Object(_), _) | (Shape::List(_), Value::Array(_), _) if says_nothing => {}
+        (Shape::Map(_), Value::Object(_), _) | (Shape::List(_), Value::Array(_), _) if is_ignored => {}
         _ => live.clone_from(config),
     }
     Ok(())
@@ -71,24 +71,24 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The places of the items of a list; `None` for an element that is repeated.
-type Places<'a> = BTreeMap<&'a Element, Option<usize>>;
+/// The positions of a list's items by their path element; `None` for a repeated element.
+type Positions<'a> = BTreeMap<&'a PathElement, Option<usize>>;
 
-struct Lists<'a> {
+struct ListMerge<'a> {
     live: &'a [Value],
     config: &'a [Value],
-    live_places: Places<'a>,
-    config_places: Places<'a>,
+    live_positions: Positions<'a>,
+    config_positions: Positions<'a>,
     items: Items<'a>,
 }
 
-impl Lists<'_> {
-    /// The item of both lists merged. A repeated live item is replaced by the configuration's.
-    fn merged(&self, element: &Element) -> Result<Option<Value>, String> {
-        let at = |list: &'_ [Value], places: &Places<'_>| -> Option<Value> {
-            places.get(element).copied().flatten().and_then(|place| list.get(place)).cloned()
+impl ListMerge<'_> {
+    /// The merged item of both lists. A repeated live item is replaced by the configuration's item.
+    fn merged_item(&self, element: &PathElement) -> Result<Option<Value>, String> {
+        let at = |list: &'_ [Value], positions: &Positions<'_>| -> Option<Value> {
+            positions.get(element).copied().flatten().and_then(|position| list.get(position)).cloned()
         };
-        let (live, config) = (at(self.live, &self.live_places), at(self.config, &self.config_places));
+        let (live, config) = (at(self.live, &self.live_positions), at(self.config, &self.config_positions));
         match (live, config) {
             (Some(mut merged), Some(config)) => {
                 merge_value(&mut merged, &config, self.items.schema)?;
@@ -99,24 +99,25 @@ impl Lists<'_> {
     }
 }
 
-/// Merges two associative lists. The configuration's items keep their order; the others stay where they stood between them.
+/// Merges two associative lists. The configuration's items keep their order. The other items keep their place between
+/// them.
 fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec<Value>, String> {
     let (live_elements, config_elements) = (items.elements(live)?, items.elements(config)?);
-    let lists = Lists {
+    let lists = ListMerge {
         live,
         config,
-        live_places: places(&live_elements),
-        config_places: places(&config_elements),
+        live_positions: positions(&live_elements),
+        config_positions: positions(&config_elements),
         items,
     };
     if let Some(element) =
-        config_elements.iter().find(|element| lists.config_places.get(element) == Some(&None))
+        config_elements.iter().find(|element| lists.config_positions.get(element) == Some(&None))
     {
         return Err(format!("duplicate entries for key {element}"));
     }
-    let mut shared = config_elements.iter().filter(|element| lists.live_places.contains_key(element));
+    let mut shared = config_elements.iter().filter(|element| lists.live_positions.contains_key(element));
     let mut next_shared = shared.next();
-    let mut done: BTreeSet<&Element> = BTreeSet::new();
+    let mut done: BTreeSet<&PathElement> = BTreeSet::new();
     let mut merged = Vec::with_capacity(live.len().max(config.len()));
     let (mut at_live, mut at_config) = (0_usize, 0_usize);
     loop {
@@ -124,20 +125,20 @@ fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec
         if let (Some(left), Some(right)) = (left, right) {
             if left == right {
                 done.insert(right);
-                merged.extend(lists.merged(right)?);
+                merged.extend(lists.merged_item(right)?);
                 at_live += 1;
                 at_config += 1;
                 next_shared = shared.next();
                 continue;
             }
-            if lists.config_places.contains_key(left) && next_shared.is_some_and(|next| next != left) {
-                // The configuration has it, too, but further on.
+            if lists.config_positions.contains_key(left) && next_shared.is_some_and(|next| next != left) {
+                // The configuration has the item at a later position.
                 at_live += 1;
                 continue;
             }
         }
         if let Some(left) = left {
-            if !lists.config_places.contains_key(left) {
+            if !lists.config_positions.contains_key(left) {
                 merged.extend(live.get(at_live).cloned());
                 at_live += 1;
                 continue;
@@ -149,7 +150,7 @@ fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec
         match right {
             Some(right) => {
                 done.insert(right);
-                merged.extend(lists.merged(right)?);
+                merged.extend(lists.merged_item(right)?);
                 at_config += 1;
                 if next_shared == Some(right) {
                     next_shared = shared.next();
@@ -161,10 +162,10 @@ fn merge_lists(live: &[Value], config: &[Value], items: Items<'_>) -> Result<Vec
     }
 }
 
-fn places(elements: &[Element]) -> Places<'_> {
-    let mut places = Places::new();
+fn positions(elements: &[PathElement]) -> Positions<'_> {
+    let mut positions = Positions::new();
     for (index, element) in elements.iter().enumerate() {
-        places.entry(element).and_modify(|place| *place = None).or_insert(Some(index));
+        positions.entry(element).and_modify(|position| *position = None).or_insert(Some(index));
     }
-    places
+    positions
 }

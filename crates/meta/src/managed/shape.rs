@@ -1,20 +1,20 @@
-//! How a value is walked: as one leaf, by its fields, or by its items.
+//! How the merge algorithms walk a value: as one leaf, by its fields, or by its items (`schema.Atom`).
 
-use super::element::Element;
+use super::path_element::PathElement;
 use crate::schema::{Field, ListType, Schema, StringFormat, Type};
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 
-/// A schema as it applies to a value.
+/// How a value of a schema is walked.
 #[derive(Clone, Copy)]
 pub(super) enum Shape<'a> {
     Scalar(Scalar),
     Map(Fields<'a>),
-    /// A map that is one value.
+    /// A map that is owned as one value.
     AtomicMap(Fields<'a>),
-    /// A list that is one value; the shape of its items, if it is known.
+    /// A list that is owned as one value, with the schema of its items if there is one.
     AtomicList(Option<&'a Schema>),
     List(Items<'a>),
 }
@@ -24,7 +24,7 @@ pub(super) enum Scalar {
     Text,
     Number,
     Boolean,
-    /// Any scalar: quantities, times, and what no schema describes.
+    /// Any scalar: quantities, times, and values without a schema.
     Untyped,
 }
 
@@ -59,8 +59,8 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Shape<'a> {
-    /// The shape of a value. A value that no schema describes is walked as it is: a map by its keys, a list as one
-    /// value.
+    /// The shape of a value. Without a schema ([`Type::Any`]) the value decides: a map is walked by its keys, a list is
+    /// one leaf.
     pub(super) fn of(schema: &'a Schema, value: Option<&Value>) -> Self {
         match &schema.ty {
             Type::Struct { fields, atomic: true, .. } => Self::AtomicMap(Fields::Declared(fields)),
@@ -90,8 +90,8 @@ impl<'a> Shape<'a> {
 }
 
 impl Items<'_> {
-    /// The element that distinguishes an item from the others.
-    pub(super) fn element(self, item: &Value) -> Result<Element, String> {
+    /// The path element that identifies an item.
+    pub(super) fn element(self, item: &Value) -> Result<PathElement, String> {
         let ListType::Map(keys) = self.list else { return set_element(item) };
         let Value::Object(map) = item else {
             let what = if item.is_null() { "a null element" } else { "non-map elements" };
@@ -112,11 +112,11 @@ impl Items<'_> {
             ));
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Element::Key(found))
+        Ok(PathElement::Key(found))
     }
 
-    /// The elements of a list, in its order.
-    pub(super) fn elements(self, list: &[Value]) -> Result<Vec<Element>, String> {
+    /// The path elements of a list's items, in its order.
+    pub(super) fn elements(self, list: &[Value]) -> Result<Vec<PathElement>, String> {
         list.iter()
             .enumerate()
             .map(|(index, item)| self.element(item).map_err(|error| format!("element {index}: {error}")))
@@ -124,26 +124,26 @@ impl Items<'_> {
     }
 }
 
-fn set_element(item: &Value) -> Result<Element, String> {
+fn set_element(item: &Value) -> Result<PathElement, String> {
     match item {
         Value::Object(_) => Err("associative list without keys has an element that's a map type".to_owned()),
         Value::Array(_) => Err("not supported: associative list with lists as elements".to_owned()),
         Value::Null => Err("associative list without keys has an element that's an explicit null".to_owned()),
-        scalar => Ok(Element::Value(scalar.clone())),
+        scalar => Ok(PathElement::Value(scalar.clone())),
     }
 }
 
-/// A map, unless it is absent, null, or something else.
+/// The map, if the value is one.
 pub(super) fn as_map(value: Option<&Value>) -> Option<&Map<String, Value>> {
     value.and_then(Value::as_object)
 }
 
-/// A list, unless it is absent, null, or something else.
+/// The list, if the value is one.
 pub(super) fn as_list(value: Option<&Value>) -> Option<&[Value]> {
     value.and_then(Value::as_array).map(Vec::as_slice)
 }
 
-/// The keys of two maps in order, each with its values.
+/// The keys of two sorted maps in order, each with its value in either map.
 pub(super) fn zip<'a>(
     left: Option<&'a Map<String, Value>>,
     right: Option<&'a Map<String, Value>>,

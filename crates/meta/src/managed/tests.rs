@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 mod recorded;
 
-/// A kind with a field of every sort that ownership tells apart.
+/// A kind with a field of every type that has its own ownership rules.
 fn schema() -> Schema {
     let port = Schema::object(
         "A port.",
@@ -92,8 +92,8 @@ fn kind() -> GroupVersionKind {
     GroupVersionKind::new("example.io", "v1", "Thing")
 }
 
-fn write(manager: &str) -> Write<'_> {
-    Write { manager, subresource: "", now: NOW }
+fn writer(manager: &str) -> Writer<'_> {
+    Writer { manager, subresource: "", now: NOW }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "cases read better without references")]
@@ -101,7 +101,7 @@ fn thing(spec: Value) -> Value {
     json!({"apiVersion": "example.io/v1", "kind": "Thing", "metadata": {"name": "t", "uid": "1"}, "spec": spec})
 }
 
-/// A history of one object: each step is a manager, a verb and a spec.
+/// An object and its writes, one after the other.
 struct History {
     schema: Schema,
     live: Option<Object>,
@@ -112,13 +112,13 @@ impl History {
         Self { schema: schema(), live: None }
     }
 
-    fn step<T>(&mut self, run: impl FnOnce(Tracker<'_>, Option<&Object>) -> T) -> T {
+    fn step<T>(&mut self, run: impl FnOnce(FieldManager<'_>, Option<&Object>) -> T) -> T {
         let kind = kind();
-        run(Tracker { schema: &self.schema, kind: &kind, reset: &[&["status"]] }, self.live.as_ref())
+        run(FieldManager { schema: &self.schema, kind: &kind, reset: &[&["status"]] }, self.live.as_ref())
     }
 
     fn try_apply(&mut self, manager: &str, spec: Value, force: bool) -> Result<(), ApplyError> {
-        let result = self.step(|tracker, live| tracker.apply(live, &thing(spec), force, write(manager)))?;
+        let result = self.step(|fields, live| fields.apply(live, &thing(spec), force, writer(manager)))?;
         self.live = Some(result);
         Ok(())
     }
@@ -135,7 +135,7 @@ impl History {
 
     fn update(mut self, manager: &str, spec: Value) -> Self {
         let object = Object::new(thing(spec)).unwrap();
-        let result = self.step(|tracker, live| tracker.update(live, object, write(manager)));
+        let result = self.step(|fields, live| fields.update(live, object, writer(manager)));
         self.live = Some(result);
         self
     }
@@ -276,7 +276,7 @@ fn lines_of_base64_are_no_change() {
     let schema =
         Schema::object("", None, [("one", bytes().optional()), ("map", Schema::map("", bytes()).optional())]);
     let config = json!({"one": "AAEC\r\nAw==\n", "map": {"a": "AA\nEC", "b": "AAEC"}});
-    let normal = contents::normalised(config.as_object().unwrap(), &schema).into_owned();
+    let normal = typed::normalised(config.as_object().unwrap(), &schema).into_owned();
     assert_eq!(Value::Object(normal), json!({"one": "AAECAw==", "map": {"a": "AAEC", "b": "AAEC"}}));
 }
 
@@ -344,7 +344,7 @@ fn the_order_of_an_applied_list_is_the_appliers() {
 fn bodies_that_do_not_fit_are_refused() {
     let mut history = History::new();
     let mut refusal = |body: Value| {
-        history.step(|tracker, live| tracker.apply(live, &body, false, write("a"))).unwrap_err().status()
+        history.step(|fields, live| fields.apply(live, &body, false, writer("a"))).unwrap_err().status()
     };
     let unknown = refusal(thing(json!({"nope": 1})));
     assert_eq!(unknown.code, 500);
@@ -371,12 +371,11 @@ fn bodies_that_do_not_fit_are_refused() {
 fn an_apply_that_changes_nothing_gives_the_live_object_back() {
     let mut history = History::new().apply("a", json!({"text": "x"})).apply("b", json!({"on": true}));
     let before = history.live.clone();
-    let later = Write { manager: "a", subresource: "", now: LATER };
-    let same = history
-        .step(|tracker, live| tracker.apply(live, &thing(json!({"text": "x"})), false, later))
-        .unwrap();
+    let later = Writer { manager: "a", subresource: "", now: LATER };
+    let same =
+        history.step(|fields, live| fields.apply(live, &thing(json!({"text": "x"})), false, later)).unwrap();
     assert_eq!(Some(same), before);
-    let updated = history.step(|tracker, live| tracker.update(live, live.unwrap().clone(), later));
+    let updated = history.step(|fields, live| fields.update(live, live.unwrap().clone(), later));
     assert_eq!(Some(updated), before);
 }
 
@@ -385,12 +384,12 @@ fn managed_fields_of_a_body_replace_reset_or_are_ignored() {
     let history = History::new().apply("a", json!({"text": "x"}));
     let live = history.live.clone().unwrap();
     let kind = kind();
-    let tracker = Tracker { schema: &history.schema, kind: &kind, reset: &[&["status"]] };
+    let fields = FieldManager { schema: &history.schema, kind: &kind, reset: &[&["status"]] };
     let with = |managed: Value, subresource: &'static str| {
         let mut new = live.clone();
         new.set(&["metadata", "managedFields"], managed);
-        let write = Write { manager: "e", subresource, now: NOW };
-        tracker.update(Some(&live), new, write).get(&["metadata", "managedFields"]).cloned()
+        let writer = Writer { manager: "e", subresource, now: NOW };
+        fields.update(Some(&live), new, writer).get(&["metadata", "managedFields"]).cloned()
     };
     let kept = live.get(&["metadata", "managedFields"]).cloned();
     assert_eq!(with(json!([]), ""), None);
@@ -429,7 +428,7 @@ fn kubectl_takes_its_client_side_fields_over() {
     let start = || {
         let mut history = History::new();
         let first = annotated(json!({"text": "x", "count": 1}));
-        let live = history.step(|tracker, _| tracker.update(None, first, write("kubectl-client-side-apply")));
+        let live = history.step(|fields, _| fields.update(None, first, writer("kubectl-client-side-apply")));
         history.live = Some(live);
         history
     };
@@ -441,7 +440,7 @@ fn kubectl_takes_its_client_side_fields_over() {
     assert_eq!(refreshed, format!("{}\n", thing(json!({"text": "y", "count": 1}))));
     let changed = annotated(json!({"text": "z", "count": 1}));
     let mut history = start();
-    let live = history.step(|tracker, live| tracker.update(live, changed, write("editor")));
+    let live = history.step(|fields, live| fields.update(live, changed, writer("editor")));
     history.live = Some(live);
     let text = history.conflicts("kubectl", json!({"text": "y", "count": 2}));
     assert_eq!(
@@ -466,7 +465,7 @@ fn old_updaters_are_put_together() {
     assert!(history.owned("ancient-changes").contains(&".map.k00".to_owned()));
 }
 
-/// Whoever may write an object may send any list.
+/// A client that may write an object may send any list.
 #[test]
 fn a_long_list_of_managers_takes_no_longer_than_its_length() {
     const MANY: usize = 40_000;
@@ -484,10 +483,10 @@ fn a_long_list_of_managers_takes_no_longer_than_its_length() {
     let sent = Object::new(sent).unwrap();
     let list = |object: &Object| object.get(&MANAGED_FIELDS).and_then(Value::as_array).unwrap().clone();
     let mut history = History::new();
-    let created = history.step(|tracker, _| tracker.update(None, sent.clone(), write("a")));
+    let created = history.step(|fields, _| fields.update(None, sent.clone(), writer("a")));
     assert_eq!(list(&created).len(), 1, "what is set anew is its writer's");
     history.live = Some(Object::new(thing(json!({"map": map, "text": "x"}))).unwrap());
-    let changed = history.step(|tracker, live| tracker.update(live, sent, write("a")));
+    let changed = history.step(|fields, live| fields.update(live, sent, writer("a")));
     let kept = list(&changed);
     assert_eq!(kept.len(), managers::UPDATE_MANAGERS_MAX);
     let owned = kept.iter().map(|entry| FieldSet::from_value(&entry["fieldsV1"]).unwrap().len());
@@ -519,11 +518,11 @@ fn of_one_managers_entries_the_last_one_counts() {
 fn a_subresource_has_owners_of_its_own() {
     let history = History::new().apply("a", json!({"text": "x"}));
     let kind = kind();
-    let status = Tracker { schema: &history.schema, kind: &kind, reset: &[&["spec"]] };
+    let status = FieldManager { schema: &history.schema, kind: &kind, reset: &[&["spec"]] };
     let body = json!({"apiVersion": "example.io/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"text": "z"},
         "status": {"phase": "P"}});
-    let write = Write { manager: "a", subresource: "status", now: NOW };
-    let result = status.apply(history.live.as_ref(), &body, false, write).unwrap();
+    let writer = Writer { manager: "a", subresource: "status", now: NOW };
+    let result = status.apply(history.live.as_ref(), &body, false, writer).unwrap();
     let list = result.get(&["metadata", "managedFields"]).unwrap();
     assert_eq!(list[0]["subresource"], Value::Null);
     assert_eq!(list[0]["fieldsV1"], json!({"f:spec": {"f:text": {}}}));
@@ -531,18 +530,18 @@ fn a_subresource_has_owners_of_its_own() {
     assert_eq!(list[1]["fieldsV1"], json!({"f:status": {"f:phase": {}}}));
 }
 
-fn any_element() -> impl Strategy<Value = Element> {
+fn any_element() -> impl Strategy<Value = PathElement> {
     let scalar = prop_oneof![
         "[a-c<é\"]{0,2}".prop_map(Value::from),
         (-3_i64..3).prop_map(Value::from),
         any::<bool>().prop_map(Value::from),
     ];
     prop_oneof![
-        "[a-c.:]{0,2}".prop_map(Element::Field),
+        "[a-c.:]{0,2}".prop_map(PathElement::Field),
         prop::collection::btree_map("[a-b]", scalar.clone(), 1..3)
-            .prop_map(|keys| Element::Key(keys.into_iter().collect())),
-        scalar.prop_map(Element::Value),
-        (0_i64..4).prop_map(Element::Index),
+            .prop_map(|keys| PathElement::Key(keys.into_iter().collect())),
+        scalar.prop_map(PathElement::Value),
+        (0_i64..4).prop_map(PathElement::Index),
     ]
 }
 
@@ -608,9 +607,9 @@ proptest! {
         prop_assert_eq!(&a.difference(&b).union(&a.intersection(&b)), &a);
         prop_assert!(a.difference(&b).intersection(&b).is_empty());
         prop_assert!(a.intersection(&b).is_subset(&a) && a.is_subset(&a.union(&b)));
-        let mut apart = a.clone();
-        apart.remove_below(&b);
-        prop_assert!(apart.is_subset(&a.difference(&b)));
+        let mut rest = a.clone();
+        rest.remove_recursive(&b);
+        prop_assert!(rest.is_subset(&a.difference(&b)));
         prop_assert_eq!(a.len(), a.paths().len());
         prop_assert!(a.paths().iter().all(|path| a.has(path)));
     }
@@ -661,17 +660,17 @@ fn an_apply_costs_well_under_100_microseconds() {
     let mut changed = body.clone();
     changed["spec"]["count"] = json!(8);
     let new = Object::new(changed.clone()).unwrap();
-    history.step(|tracker, live| {
-        measure("create by apply", &mut || drop(tracker.apply(None, &body, false, write("a"))));
-        measure("apply without change", &mut || drop(tracker.apply(live, &body, false, write("a"))));
-        measure("apply with a change", &mut || drop(tracker.apply(live, &changed, true, write("a"))));
-        measure("create", &mut || drop(tracker.update(None, new.clone(), write("e"))));
-        measure("update", &mut || drop(tracker.update(live, new.clone(), write("e"))));
+    history.step(|fields, live| {
+        measure("create by apply", &mut || drop(fields.apply(None, &body, false, writer("a"))));
+        measure("apply without change", &mut || drop(fields.apply(live, &body, false, writer("a"))));
+        measure("apply with a change", &mut || drop(fields.apply(live, &changed, true, writer("a"))));
+        measure("create", &mut || drop(fields.update(None, new.clone(), writer("e"))));
+        measure("update", &mut || drop(fields.update(live, new.clone(), writer("e"))));
         measure("decode", &mut || {
             let text = body.to_string();
             let (mut value, _duplicates) =
                 decode::decode_value(text.as_bytes(), decode::Media::Json).unwrap();
-            drop(decode::prune_and_check(&mut value, tracker.schema));
+            drop(decode::prune_and_check(&mut value, fields.schema));
         });
     });
 }

@@ -1,7 +1,7 @@
 //! Paths and operations.
 
-use super::schemas::{Dialect, definition_of};
-use super::{OpenApiParameter, OpenApiResource, OpenApiShape, OpenApiSubresource, parameters, shared};
+use super::schemas::{OpenApiVersion, definition_of};
+use super::{OpenApiParameter, OpenApiResource, OpenApiSubresource, OpenApiType, meta_types, parameters};
 use crate::gvk::GroupVersionKind;
 use crate::schema::{Schema, Type};
 use serde_json::{Map, Value, json};
@@ -11,21 +11,21 @@ const STRATEGIC_MERGE: &str = "application/strategic-merge-patch+json";
 
 /// The paths of a document.
 pub(super) struct Paths<'a> {
-    dialect: Dialect,
+    openapi_version: OpenApiVersion,
     patch_types: &'a [&'a str],
     by_path: Map<String, Value>,
 }
 
-/// One operation, before it is written in a dialect.
+/// One operation, independent of the OpenAPI version.
 struct Operation<'a> {
     resource: &'a OpenApiResource<'a>,
-    /// What is read or written.
+    /// The kind that is read or written.
     kind: &'a GroupVersionKind,
     /// `x-kubernetes-action`
     action: &'static str,
-    /// Beginning of the operation's id.
+    /// Prefix of the `operationId`.
     verb: &'static str,
-    /// End of the operation's id, such as `Status`.
+    /// Suffix of the `operationId`, such as `Status`.
     suffix: String,
     description: String,
     body: Option<String>,
@@ -44,8 +44,8 @@ const OK_CREATED_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("201", "Created")
 const OK_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
 
 impl<'p> Paths<'p> {
-    pub(super) fn new(dialect: Dialect, patch_types: &'p [&'p str]) -> Self {
-        Self { dialect, patch_types, by_path: Map::new() }
+    pub(super) fn new(openapi_version: OpenApiVersion, patch_types: &'p [&'p str]) -> Self {
+        Self { openapi_version, patch_types, by_path: Map::new() }
     }
 
     pub(super) fn into_value(self) -> Value {
@@ -73,8 +73,8 @@ impl<'p> Paths<'p> {
         }
         if resource.namespaced && resource.verbs.contains(&"list") {
             let operation = operation(resource, "list", None).map(|operation| {
-                let written = self.written(&Operation { suffix: "ForAllNamespaces".to_owned(), ..operation });
-                json!({"get": written, "parameters": parameters::of_path(self.dialect, &kind.kind, false, false)})
+                let written = self.operation_json(&Operation { suffix: "ForAllNamespaces".to_owned(), ..operation });
+                json!({"get": written, "parameters": parameters::path(self.openapi_version, &kind.kind, false, false)})
             });
             self.by_path.extend(operation.map(|item| (format!("{base}/{}", resource.plural), item)));
         }
@@ -90,35 +90,36 @@ impl<'p> Paths<'p> {
         let mut item = Map::new();
         for verb in verbs {
             if let Some(operation) = operation(resource, verb, subresource) {
-                item.insert(method(verb).to_owned(), self.written(&operation));
+                item.insert(method(verb).to_owned(), self.operation_json(&operation));
             }
         }
         if item.is_empty() {
             return;
         }
         let named = path.contains("{name}");
-        let parameters = parameters::of_path(self.dialect, &resource.kind.kind, resource.namespaced, named);
+        let parameters =
+            parameters::path(self.openapi_version, &resource.kind.kind, resource.namespaced, named);
         item.insert("parameters".to_owned(), Value::Array(parameters));
         self.by_path.insert(path.to_owned(), Value::Object(item));
     }
 
-    /// The types of patches that clients may choose from. Clients compute a strategic patch by the fields that a
-    /// document names, and the keys of a map are not fields: for a kind with such a map, kubectl would warn, and fall
-    /// back to a merge patch, once a value there has changed.
-    fn offered_patches(&self, resource: &OpenApiResource<'_>) -> Vec<&'p str> {
-        let is_strategic_computable = !has_map_of_structures(resource.schema);
+    /// The content types of patches of a resource. Clients compute a strategic merge patch from the fields in the
+    /// document, and the keys of a map are not fields. So for a kind with a map of structs kubectl would warn, and fall
+    /// back to a merge patch, as soon as a value in the map has changed.
+    fn patch_types_of(&self, resource: &OpenApiResource<'_>) -> Vec<&'p str> {
+        let can_compute_strategic = !has_map_of_structs(resource.schema);
         let types = self.patch_types.iter().copied();
-        types.filter(|media| is_strategic_computable || *media != STRATEGIC_MERGE).collect()
+        types.filter(|media| can_compute_strategic || *media != STRATEGIC_MERGE).collect()
     }
 
-    fn written(&self, operation: &Operation<'_>) -> Value {
+    fn operation_json(&self, operation: &Operation<'_>) -> Value {
         let kind = &operation.resource.kind;
         let (group, version) = (camel(&kind.group), camel(&kind.version));
         let namespaced = operation.resource.namespaced && operation.suffix != "ForAllNamespaces";
         let scope = if namespaced { "Namespaced" } else { "" };
         let id = format!("{}{group}{version}{scope}{}{}", operation.verb, kind.kind, operation.suffix);
-        let mut parameters = parameters::query(self.dialect, operation.action, operation.parameters);
-        let answer = self.dialect.reference(&operation.answer);
+        let mut parameters = parameters::query(self.openapi_version, operation.action, operation.parameters);
+        let answer = self.openapi_version.reference(&operation.answer);
         let mut written = json!({
             "description": operation.description,
             "operationId": id,
@@ -129,13 +130,13 @@ impl<'p> Paths<'p> {
             },
         });
         let Value::Object(map) = &mut written else { return written };
-        let body = operation.body.as_deref().map(|name| self.dialect.reference(name));
+        let body = operation.body.as_deref().map(|name| self.openapi_version.reference(name));
         let required = operation.action != "delete" && operation.action != "deletecollection";
         let consumed =
-            if operation.action == "patch" { self.offered_patches(operation.resource) } else { vec!["*/*"] };
+            if operation.action == "patch" { self.patch_types_of(operation.resource) } else { vec!["*/*"] };
         let mut responses = Map::new();
-        match self.dialect {
-            Dialect::V2 => {
+        match self.openapi_version {
+            OpenApiVersion::V2 => {
                 if let Some(schema) = body {
                     let mut parameter = json!({"in": "body", "name": "body", "schema": schema});
                     if let (true, Value::Object(parameter)) = (required, &mut parameter) {
@@ -150,7 +151,7 @@ impl<'p> Paths<'p> {
                     responses.insert((*code).to_owned(), json!({"description": text, "schema": answer}));
                 }
             }
-            Dialect::V3 => {
+            OpenApiVersion::V3 => {
                 if let Some(schema) = body {
                     let content: Map<String, Value> = consumed
                         .iter()
@@ -180,14 +181,14 @@ impl<'p> Paths<'p> {
     }
 }
 
-/// Whether it has a map whose values are not scalars.
-fn has_map_of_structures(schema: &Schema) -> bool {
+/// Whether the schema has a map whose values are not scalars.
+fn has_map_of_structs(schema: &Schema) -> bool {
     match &schema.ty {
-        Type::Struct { fields, .. } => fields.values().any(|field| has_map_of_structures(&field.schema)),
+        Type::Struct { fields, .. } => fields.values().any(|field| has_map_of_structs(&field.schema)),
         Type::Map { values, .. } => {
             matches!(values.ty, Type::Struct { .. } | Type::Map { .. } | Type::List { .. } | Type::Any)
         }
-        Type::List { items, .. } => has_map_of_structures(items),
+        Type::List { items, .. } => has_map_of_structs(items),
         Type::String(_) | Type::Integer { .. } | Type::Boolean | Type::Quantity | Type::Any => false,
     }
 }
@@ -212,9 +213,9 @@ fn operation<'a>(
         "" => resource.kind.kind.clone(),
         sub => format!("{sub} of {}", resource.kind.kind),
     };
-    let whole = resource.shape();
+    let whole = resource.type_of_object();
     let own_bodies = subresource.and_then(|sub| sub.own);
-    let (body, answer): (Option<OpenApiShape<'a>>, OpenApiShape<'a>) = match own_bodies {
+    let (body, answer): (Option<OpenApiType<'a>>, OpenApiType<'a>) = match own_bodies {
         None => (Some(whole), whole),
         Some(own) => (own.body, own.answer),
     };
@@ -232,8 +233,8 @@ fn operation<'a>(
         codes,
     };
     let own = || body.map(|body| definition_of(body).to_owned());
-    let options = || Some(shared::DELETE_OPTIONS.to_owned());
-    let status = || shared::STATUS.to_owned();
+    let options = || Some(meta_types::DELETE_OPTIONS.to_owned());
+    let status = || meta_types::STATUS.to_owned();
     Some(match verb {
         "list" if resource.singleton => with("get", "read", "Read the caller's {}.", None, name, OK),
         "list" => with("list", "list", "List or watch objects of kind {}.", None, format!("{name}List"), OK),
@@ -249,7 +250,7 @@ fn operation<'a>(
         "get" => with("get", "read", "Read the {}.", None, name, OK),
         "update" => with("put", "replace", "Replace the {}.", own(), name, OK_CREATED),
         "patch" => {
-            let patch = Some(shared::PATCH.to_owned());
+            let patch = Some(meta_types::PATCH.to_owned());
             with("patch", "patch", "Change parts of the {}.", patch, name, OK_CREATED)
         }
         "delete" => with("delete", "delete", "Delete the {}.", options(), status(), OK_ACCEPTED),

@@ -1,7 +1,7 @@
-//! Query and path parameters, always written in place: clients do not follow references to parameters.
+//! Query and path parameters. They are always inlined: clients do not resolve references to parameters.
 
 use super::OpenApiParameter;
-use super::schemas::Dialect;
+use super::schemas::OpenApiVersion;
 use serde_json::{Value, json};
 
 struct Parameter {
@@ -95,8 +95,8 @@ const DELETE: [Parameter; 3] = [
     ),
 ];
 
-/// The query parameters of an action, and those that are its own.
-pub(super) fn query(dialect: Dialect, action: &str, own: &[OpenApiParameter]) -> Vec<Value> {
+/// The query parameters of an action, and the operation's own ones.
+pub(super) fn query(version: OpenApiVersion, action: &str, own: &[OpenApiParameter]) -> Vec<Value> {
     let parts: Vec<&Parameter> = match action {
         "list" => SELECT.iter().chain(&VERSION).chain(&WATCH).collect(),
         "deletecollection" => SELECT.iter().chain(&VERSION).chain(&DELETE).chain([&DRY_RUN]).collect(),
@@ -106,20 +106,21 @@ pub(super) fn query(dialect: Dialect, action: &str, own: &[OpenApiParameter]) ->
         _ => Vec::new(),
     };
     let mut parts: Vec<Value> =
-        parts.into_iter().map(|parameter| written(dialect, "query", parameter, false)).collect();
+        parts.into_iter().map(|parameter| parameter_json(version, "query", parameter, false)).collect();
     parts.extend(
-        own.iter()
-            .map(|own| written(dialect, "query", &parameter(own.name, "string", own.description), false)),
+        own.iter().map(|own| {
+            parameter_json(version, "query", &parameter(own.name, "string", own.description), false)
+        }),
     );
     parts.sort_by_key(|parameter| parameter.get("name").map(Value::to_string));
     parts
 }
 
-/// The parameters of a path, named by its templates, and what every operation takes.
-pub(super) fn of_path(dialect: Dialect, kind: &str, namespaced: bool, named: bool) -> Vec<Value> {
+/// The parameters in a path's template, and those of every operation.
+pub(super) fn path(version: OpenApiVersion, kind: &str, namespaced: bool, has_name: bool) -> Vec<Value> {
     let mut parts = Vec::new();
-    if named {
-        let mut name = written(dialect, "path", &parameter("name", "string", ""), true);
+    if has_name {
+        let mut name = parameter_json(version, "path", &parameter("name", "string", ""), true);
         if let Value::Object(map) = &mut name {
             map.insert("description".to_owned(), json!(format!("Name of the {kind}.")));
         }
@@ -127,28 +128,28 @@ pub(super) fn of_path(dialect: Dialect, kind: &str, namespaced: bool, named: boo
     }
     if namespaced {
         let namespace = parameter("namespace", "string", "Namespace of the objects.");
-        parts.push(written(dialect, "path", &namespace, true));
+        parts.push(parameter_json(version, "path", &namespace, true));
     }
-    parts.push(written(dialect, "query", &PRETTY, false));
+    parts.push(parameter_json(version, "query", &PRETTY, false));
     parts
 }
 
-fn written(dialect: Dialect, place: &str, parameter: &Parameter, required: bool) -> Value {
+fn parameter_json(version: OpenApiVersion, location: &str, parameter: &Parameter, required: bool) -> Value {
     let mut value = json!({
         "name": parameter.name,
-        "in": place,
+        "in": location,
         "description": parameter.description,
     });
     let Value::Object(map) = &mut value else { return value };
     if required {
         map.insert("required".to_owned(), Value::Bool(true));
     }
-    match dialect {
-        Dialect::V2 => {
+    match version {
+        OpenApiVersion::V2 => {
             map.insert("type".to_owned(), json!(parameter.ty));
             map.insert("uniqueItems".to_owned(), Value::Bool(true));
         }
-        Dialect::V3 => {
+        OpenApiVersion::V3 => {
             map.insert("schema".to_owned(), json!({"type": parameter.ty, "uniqueItems": true}));
         }
     }

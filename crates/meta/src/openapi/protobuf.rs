@@ -1,14 +1,14 @@
-//! An OpenAPI v2 document as protobuf (the messages of gnostic's `openapi.v2`), which kubectl and client-go ask for.
-//! Security definitions are left out: no client reads them.
+//! Encodes an OpenAPI v2 document as protobuf (the messages of gnostic's `openapi.v2`), which kubectl and client-go
+//! request. Security definitions are left out: no client reads them.
 
 use crate::protobuf::Message;
 use serde_json::{Map, Value};
 
 type Object = Map<String, Value>;
-/// Name in JSON and number in protobuf.
+/// Names in JSON with their field numbers in protobuf.
 type Fields = &'static [(&'static str, u32)];
 
-/// The document of [`super::v2`], encoded; nothing if it is not JSON.
+/// Encodes a document of [`super::v2`]. `None` if it is not JSON.
 pub fn v2_protobuf(document: &str) -> Option<Vec<u8>> {
     let document: Value = serde_json::from_str(document).ok()?;
     Some(root(document.as_object()?).0.as_slice().to_vec())
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// Values of any type; JSON is YAML.
+    /// Values of any type, as YAML, of which JSON is a subset.
     fn anys(&mut self, object: &Object, fields: Fields) {
         for (name, field) in fields {
             match object.get(*name) {
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// A repeated message of names and values.
+    /// A repeated field of messages with a name and a value.
     fn named<'a>(
         &mut self,
         field: u32,
@@ -93,7 +93,7 @@ impl Node {
         self.named(field, object.iter().filter(|(name, _)| name.starts_with("x-")), any);
     }
 
-    /// This message as the only field of another.
+    /// A message that has this message as its only field.
     fn inside(&self, field: u32) -> Self {
         let mut outer = Self::default();
         outer.message(field, self);
@@ -107,7 +107,7 @@ fn any(value: &Value) -> Node {
     message
 }
 
-/// Encodes an object; what is none is an empty message.
+/// Encodes an object. Any other value becomes an empty message.
 fn of(encode: fn(&Object) -> Node) -> impl Fn(&Value) -> Node {
     move |value| value.as_object().map(encode).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! Schemas to OpenAPI definitions.
+//! Encodes schemas as OpenAPI definitions.
 
-use super::{OpenApiResource, OpenApiShape, shared};
+use super::{OpenApiResource, OpenApiType, meta_types};
 use crate::gvk::GroupVersionKind;
 use crate::schema::{Field, ListType, Schema, StringFormat, Type};
 use serde_json::{Map, Value, json};
@@ -11,14 +11,14 @@ const QUANTITY_TEXT: &str = "An exact amount: a decimal number with an optional 
      (powers of 1000), binary ones Ki, Mi, Gi, Ti, Pi and Ei (powers of 1024); an exponent such as 1e3 is allowed, too. \
      500m is one half, 1Ki is 1024. At most nine decimal places are kept, rounded up; the absolute value is at most 2^63-1.";
 
-/// Which of the two formats is written.
+/// The version of OpenAPI that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum OpenApiVersion {
     V2,
     V3,
 }
 
-impl Dialect {
+impl OpenApiVersion {
     /// A reference to a definition.
     pub(super) fn reference(self, name: &str) -> Value {
         match self {
@@ -29,44 +29,44 @@ impl Dialect {
 }
 
 /// The name of a kind's definition.
-pub(super) fn definition_of(shape: OpenApiShape<'_>) -> &str {
-    match &shape.schema.ty {
+pub(super) fn definition_of(body: OpenApiType<'_>) -> &str {
+    match &body.schema.ty {
         Type::Struct { definition: Some(name), .. } => name,
-        _ => &shape.kind.kind,
+        _ => &body.kind.kind,
     }
 }
 
 /// The definitions of a document.
 pub(super) struct Definitions {
-    dialect: Dialect,
+    version: OpenApiVersion,
     by_name: Map<String, Value>,
 }
 
 impl Definitions {
-    pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, by_name: Map::new() }
+    pub(super) fn new(version: OpenApiVersion) -> Self {
+        Self { version, by_name: Map::new() }
     }
 
     pub(super) fn into_value(self) -> Value {
         Value::Object(self.by_name)
     }
 
-    /// Adds a resource's kind, its list, and the types of its operations.
+    /// Adds the definitions of a resource's kind, its list, and the types of its operations.
     pub(super) fn add_resource(&mut self, resource: &OpenApiResource<'_>) {
-        let (name, kind) = (definition_of(resource.shape()), &resource.kind);
+        let (name, kind) = (definition_of(resource.type_of_object()), &resource.kind);
         let own = resource.subresources.iter().filter_map(|sub| sub.own);
         let bodies = own.flat_map(|own| own.body.into_iter().chain([own.answer]));
-        for shape in std::iter::once(resource.shape()).chain(bodies) {
-            self.shape(shape.schema);
-            self.add_kind(definition_of(shape), shape.kind);
+        for body in std::iter::once(resource.type_of_object()).chain(bodies) {
+            self.encode(body.schema);
+            self.add_kind(definition_of(body), body.kind);
         }
         if !resource.singleton {
             self.add_list(name, kind);
         }
-        for (schema, meta_kind) in shared::operation_schemas() {
-            self.shape(&schema);
-            // No definition here is of a kind of the core group: in a document that an aggregator merges, its own
-            // definition is that kind, and clients refuse a document with two definitions of one kind.
+        for (schema, meta_kind) in meta_types::operation_schemas() {
+            self.encode(&schema);
+            // No definition gets a kind of the core group: kube-aggregator merges this document with one that has
+            // a definition of that kind, and clients refuse a document with two definitions of one kind.
             if let Type::Struct { definition: Some(name), .. } = &schema.ty
                 && meta_kind != "Status"
             {
@@ -75,13 +75,13 @@ impl Definitions {
         }
         let patch =
             json!({"type": "object", "description": "A patch in the format that Content-Type names."});
-        self.by_name.insert(shared::PATCH.to_owned(), patch);
+        self.by_name.insert(meta_types::PATCH.to_owned(), patch);
     }
 
     fn add_list(&mut self, name: &str, kind: &GroupVersionKind) {
-        let item = self.dialect.reference(name);
-        let list = shared::list_meta_schema();
-        let metadata = self.shape(&list);
+        let item = self.version.reference(name);
+        let list = meta_types::list_meta_schema();
+        let metadata = self.encode(&list);
         let list_kind = GroupVersionKind { kind: format!("{}List", kind.kind), ..kind.clone() };
         let list_name = format!("{name}List");
         let definition = json!({
@@ -99,7 +99,7 @@ impl Definitions {
         self.add_kind(&list_name, &list_kind);
     }
 
-    /// Notes that a definition is a kind.
+    /// Adds a kind to `x-kubernetes-group-version-kind` of a definition.
     fn add_kind(&mut self, name: &str, kind: &GroupVersionKind) {
         let Some(definition) = self.by_name.get_mut(name).and_then(Value::as_object_mut) else { return };
         let kinds = definition.entry("x-kubernetes-group-version-kind").or_insert_with(|| json!([]));
@@ -111,28 +111,29 @@ impl Definitions {
         }
     }
 
-    /// A schema as it stands in a field: written in place, or a reference.
-    fn shape(&mut self, schema: &Schema) -> Value {
+    /// The JSON of a schema in a field: inline, or a reference to a definition.
+    fn encode(&mut self, schema: &Schema) -> Value {
         match &schema.ty {
             Type::Struct { definition: Some(name), fields, atomic } => {
                 if !self.by_name.contains_key(*name) {
-                    // The name is taken first, so that a kind may hold itself.
+                    // The name is inserted first, so that a kind may contain itself.
                     self.by_name.insert((*name).to_owned(), Value::Null);
-                    let definition = described(self.object(fields, *atomic), schema.description);
+                    let definition =
+                        with_description(self.encode_struct(fields, *atomic), schema.description);
                     self.by_name.insert((*name).to_owned(), definition);
                 }
-                self.referring(name, "", schema.default.as_ref())
+                self.reference_with(name, "", schema.default.as_ref())
             }
             Type::Quantity => {
-                let form = match self.dialect {
-                    Dialect::V2 => json!({"type": "string"}),
-                    Dialect::V3 => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+                let form = match self.version {
+                    OpenApiVersion::V2 => json!({"type": "string"}),
+                    OpenApiVersion::V3 => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
                 };
-                self.by_name.entry(QUANTITY).or_insert_with(|| described(form, QUANTITY_TEXT));
-                self.referring(QUANTITY, schema.description, schema.default.as_ref())
+                self.by_name.entry(QUANTITY).or_insert_with(|| with_description(form, QUANTITY_TEXT));
+                self.reference_with(QUANTITY, schema.description, schema.default.as_ref())
             }
             other => {
-                let mut shape = described(self.plain(other), schema.description);
+                let mut shape = with_description(self.encode_type(other), schema.description);
                 if let (Some(default), Value::Object(map)) = (&schema.default, &mut shape) {
                     map.insert("default".to_owned(), default.clone());
                 }
@@ -141,44 +142,44 @@ impl Definitions {
         }
     }
 
-    fn field(&mut self, field: &Field) -> Value {
-        let mut shape = self.shape(&field.schema);
-        match self.dialect {
+    fn encode_field(&mut self, field: &Field) -> Value {
+        let mut shape = self.encode(&field.schema);
+        match self.version {
             _ if !field.nullable => {}
-            Dialect::V3 => set(&mut shape, "nullable", json!(true)),
-            // It has no word for null: as with custom resources, nothing is said of the type.
-            Dialect::V2 => shape = described(json!({}), field.schema.description),
+            OpenApiVersion::V3 => set(&mut shape, "nullable", json!(true)),
+            // OpenAPI v2 cannot express null. As for custom resources, the type is left out.
+            OpenApiVersion::V2 => shape = with_description(json!({}), field.schema.description),
         }
         shape
     }
 
     /// A reference, with the description and default of the field.
-    fn referring(&self, name: &str, description: &str, default: Option<&Value>) -> Value {
-        let reference = self.dialect.reference(name);
+    fn reference_with(&self, name: &str, description: &str, default: Option<&Value>) -> Value {
+        let reference = self.version.reference(name);
         if description.is_empty() && default.is_none() {
             return reference;
         }
-        let mut shape = match self.dialect {
-            Dialect::V2 => reference,
-            Dialect::V3 => json!({"allOf": [reference]}),
+        let mut shape = match self.version {
+            OpenApiVersion::V2 => reference,
+            OpenApiVersion::V3 => json!({"allOf": [reference]}),
         };
         if let (Some(default), Value::Object(map)) = (default, &mut shape) {
             map.insert("default".to_owned(), default.clone());
         }
-        described(shape, description)
+        with_description(shape, description)
     }
 
-    fn plain(&mut self, ty: &Type) -> Value {
+    fn encode_type(&mut self, ty: &Type) -> Value {
         match ty {
-            Type::Struct { fields, atomic, .. } => self.object(fields, *atomic),
+            Type::Struct { fields, atomic, .. } => self.encode_struct(fields, *atomic),
             Type::Map { values, atomic } => {
-                let mut shape = json!({"type": "object", "additionalProperties": self.shape(values)});
+                let mut shape = json!({"type": "object", "additionalProperties": self.encode(values)});
                 if *atomic {
                     set(&mut shape, "x-kubernetes-map-type", json!("atomic"));
                 }
                 shape
             }
-            Type::List { items, list } => self.list(items, *list),
+            Type::List { items, list } => self.encode_list(items, *list),
             Type::String(format) => match format {
                 StringFormat::Plain => json!({"type": "string"}),
                 StringFormat::Time | StringFormat::MicroTime => {
@@ -195,9 +196,9 @@ impl Definitions {
         }
     }
 
-    fn object(&mut self, fields: &BTreeMap<&'static str, Field>, atomic: bool) -> Value {
+    fn encode_struct(&mut self, fields: &BTreeMap<&'static str, Field>, atomic: bool) -> Value {
         let properties: Map<String, Value> =
-            fields.iter().map(|(name, field)| ((*name).to_owned(), self.field(field))).collect();
+            fields.iter().map(|(name, field)| ((*name).to_owned(), self.encode_field(field))).collect();
         let required: Vec<&str> =
             fields.iter().filter(|(_, field)| field.required).map(|(name, _)| *name).collect();
         let mut shape = json!({"type": "object"});
@@ -213,8 +214,8 @@ impl Definitions {
         shape
     }
 
-    fn list(&mut self, items: &Schema, list: ListType) -> Value {
-        let mut shape = json!({"type": "array", "items": self.shape(items)});
+    fn encode_list(&mut self, items: &Schema, list: ListType) -> Value {
+        let mut shape = json!({"type": "array", "items": self.encode(items)});
         match list {
             ListType::Atomic => set(&mut shape, "x-kubernetes-list-type", json!("atomic")),
             ListType::Set => {
@@ -238,7 +239,7 @@ fn set(shape: &mut Value, key: &str, value: Value) {
     }
 }
 
-fn described(mut shape: Value, description: &str) -> Value {
+fn with_description(mut shape: Value, description: &str) -> Value {
     if !description.is_empty() {
         set(&mut shape, "description", json!(description));
     }

@@ -1,92 +1,98 @@
-//! Bounds on what a JSON patch does to a document: copies, reaches into long lists, and depth. A patch of few bytes
-//! can do much.
+//! Limits what a JSON patch may do to a document: copies, moves of list items, and nesting depth. Even a small patch
+//! can do a lot of work.
 
-use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_COPY_WEIGHT_MAX, JSON_PATCH_WORK_MAX, PatchError};
-use crate::decode::{DEPTH_MAX, weight};
+use super::{JSON_PATCH_COPY_BYTES_MAX, JSON_PATCH_COPY_MEMORY_MAX, JSON_PATCH_STEPS_MAX, PatchError};
+use crate::decode::{DEPTH_MAX, heap_bytes};
 use json_patch::PatchOperation;
 use json_patch::jsonptr::Pointer;
 use serde_json::{Map, Value};
 
-/// What the operations of a patch may still do.
+/// The part of the limits that the operations of a patch have not used yet.
 pub(super) struct Budget {
-    copied: usize,
-    /// Memory that copies may still take.
-    weight: usize,
-    work: usize,
+    /// Bytes of text that copies may still add.
+    copy_bytes: usize,
+    /// Bytes of memory that copies may still take.
+    copy_memory: usize,
+    steps: usize,
 }
 
 impl Budget {
     pub(super) fn new() -> Self {
         Self {
-            copied: JSON_PATCH_COPY_BYTES_MAX,
-            weight: JSON_PATCH_COPY_WEIGHT_MAX,
-            work: JSON_PATCH_WORK_MAX,
+            copy_bytes: JSON_PATCH_COPY_BYTES_MAX,
+            copy_memory: JSON_PATCH_COPY_MEMORY_MAX,
+            steps: JSON_PATCH_STEPS_MAX,
         }
     }
 
-    /// Pays for the pointers of an operation, before they are followed. No pointer that leads anywhere is longer than
-    /// a document is deep.
-    pub(super) fn read(&mut self, operation: &Map<String, Value>) -> Result<(), PatchError> {
+    /// Charges the pointers of an operation, before they are resolved. A pointer that is longer than a document may be
+    /// deep cannot resolve.
+    pub(super) fn charge_pointers(&mut self, operation: &Map<String, Value>) -> Result<(), PatchError> {
         for pointer in ["path", "from"].into_iter().filter_map(|member| operation.get(member)?.as_str()) {
             let tokens = pointer.matches('/').count();
             if tokens > DEPTH_MAX {
                 return Err(too_deep());
             }
-            self.work(tokens)?;
+            self.charge_steps(tokens)?;
         }
         Ok(())
     }
 
-    /// Pays for an operation before it is done.
-    pub(super) fn spend(&mut self, operation: &PatchOperation, document: &Value) -> Result<(), PatchError> {
-        self.reach(operation.path(), document)?;
+    /// Charges an operation before it is applied.
+    pub(super) fn charge_operation(
+        &mut self,
+        operation: &PatchOperation,
+        document: &Value,
+    ) -> Result<(), PatchError> {
+        self.charge_list(operation.path(), document)?;
         let value = match operation {
             PatchOperation::Test(_) | PatchOperation::Remove(_) => return Ok(()),
             PatchOperation::Add(add) => &add.value,
             PatchOperation::Replace(replace) => &replace.value,
             PatchOperation::Move(moved) => {
-                self.reach(&moved.from, document)?;
-                source(&moved.from, document)?
+                self.charge_list(&moved.from, document)?;
+                value_at(&moved.from, document)?
             }
             PatchOperation::Copy(copy) => {
-                let value = source(&copy.from, document)?;
+                let value = value_at(&copy.from, document)?;
                 let too_large = || rejected("the copies are larger than allowed");
-                self.copied = self.copied.checked_sub(value.to_string().len()).ok_or_else(too_large)?;
-                self.weight = self.weight.checked_sub(weight(value)).ok_or_else(too_large)?;
+                self.copy_bytes =
+                    self.copy_bytes.checked_sub(value.to_string().len()).ok_or_else(too_large)?;
+                self.copy_memory = self.copy_memory.checked_sub(heap_bytes(value)).ok_or_else(too_large)?;
                 value
             }
         };
-        let room = DEPTH_MAX.checked_sub(operation.path().count());
-        room.ok_or_else(too_deep).and_then(|room| self.fit(value, room))
+        let depth_left = DEPTH_MAX.checked_sub(operation.path().count());
+        depth_left.ok_or_else(too_deep).and_then(|depth_left| self.charge_value(value, depth_left))
     }
 
-    /// Items of a list move when one comes or goes.
-    fn reach(&mut self, pointer: &Pointer, document: &Value) -> Result<(), PatchError> {
+    /// Charges the items of the list that a pointer leads into: they move when one is inserted or removed.
+    fn charge_list(&mut self, pointer: &Pointer, document: &Value) -> Result<(), PatchError> {
         let list =
             pointer.parent().and_then(|parent| document.pointer(parent.as_str())).and_then(Value::as_array);
-        self.work(list.map_or(0, Vec::len))
+        self.charge_steps(list.map_or(0, Vec::len))
     }
 
-    /// Whether a value nests no deeper than there is room; each of its parts is looked at.
-    fn fit(&mut self, value: &Value, room: usize) -> Result<(), PatchError> {
-        self.work(1)?;
-        let below = || room.checked_sub(1).ok_or_else(too_deep);
+    /// Charges each part of a value. Fails if the value nests deeper than `depth_left`.
+    fn charge_value(&mut self, value: &Value, depth_left: usize) -> Result<(), PatchError> {
+        self.charge_steps(1)?;
+        let below = || depth_left.checked_sub(1).ok_or_else(too_deep);
         match value {
-            Value::Array(items) => items.iter().try_for_each(|item| self.fit(item, below()?)),
-            Value::Object(map) => map.values().try_for_each(|value| self.fit(value, below()?)),
+            Value::Array(items) => items.iter().try_for_each(|item| self.charge_value(item, below()?)),
+            Value::Object(map) => map.values().try_for_each(|value| self.charge_value(value, below()?)),
             _ => Ok(()),
         }
     }
 
-    fn work(&mut self, steps: usize) -> Result<(), PatchError> {
-        self.work = self.work.checked_sub(steps).ok_or_else(|| {
+    fn charge_steps(&mut self, steps: usize) -> Result<(), PatchError> {
+        self.steps = self.steps.checked_sub(steps).ok_or_else(|| {
             PatchError::TooLarge("the operations of the JSON patch move too many items".to_owned())
         })?;
         Ok(())
     }
 }
 
-fn source<'a>(from: &Pointer, document: &'a Value) -> Result<&'a Value, PatchError> {
+fn value_at<'a>(from: &Pointer, document: &'a Value) -> Result<&'a Value, PatchError> {
     document.pointer(from.as_str()).ok_or_else(|| rejected("there is nothing at from"))
 }
 

@@ -11,7 +11,7 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
     let (patch, strict_errors) = read(patch)?;
     let operations = match patch {
         Value::Array(operations) => operations,
-        // A Go server reads it so.
+        // A Go server takes null for an empty list.
         Value::Null => Vec::new(),
         _ => return Err(PatchError::Malformed("a JSON patch must be a list of operations".to_owned())),
     };
@@ -22,27 +22,27 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
         )));
     }
     let (mut budget, mut revisions) = (Budget::new(), Vec::new());
-    // Each goes when it is done: all of them may be much.
+    // Each operation is dropped after it was applied: together they may take much memory.
     for (index, operation) in operations.into_iter().enumerate() {
         let Value::Object(mut operation) = operation else {
             return Err(PatchError::Malformed(format!("operation {index} of the JSON patch is no object")));
         };
         let rejected =
             |error: &dyn ToString| PatchError::Rejected(format!("operation {index}: {}", error.to_string()));
-        let unpaid = |error: PatchError| match error {
+        let over_budget = |error: PatchError| match error {
             PatchError::Rejected(why) => rejected(&why),
             other => other,
         };
-        budget.read(&operation).map_err(unpaid)?;
+        budget.charge_pointers(&operation).map_err(over_budget)?;
         revisions.extend(revision(&operation));
-        from_the_end(&mut operation, &document);
-        if tests_for_nothing(&operation, &document) {
+        resolve_negative_indices(&mut operation, &document);
+        if tests_absent_member_for_null(&operation, &document) {
             continue;
         }
-        add_instead(&mut operation, &document);
+        replace_with_add(&mut operation, &document);
         let operation =
             PatchOperation::deserialize(Value::Object(operation)).map_err(|error| rejected(&error))?;
-        budget.spend(&operation, &document).map_err(unpaid)?;
+        budget.charge_operation(&operation, &document).map_err(over_budget)?;
         json_patch::patch(&mut document, std::slice::from_ref(&operation))
             .map_err(|error| rejected(&error))?;
     }
@@ -50,63 +50,64 @@ pub fn json_patch(mut document: Value, patch: &[u8]) -> Result<Patched, PatchErr
     Ok(Patched { document, strict_errors, revisions })
 }
 
-/// The revision that an operation tests or writes.
+/// The `metadata.resourceVersion` that an operation tests or sets.
 fn revision(operation: &Map<String, Value>) -> Option<String> {
-    let is_it = operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion");
-    operation.get("value").and_then(Value::as_str).filter(|_text| is_it).map(str::to_owned)
+    let is_resource_version =
+        operation.get("path").and_then(Value::as_str) == Some("/metadata/resourceVersion");
+    operation.get("value").and_then(Value::as_str).filter(|_text| is_resource_version).map(str::to_owned)
 }
 
-/// Whether a pointer ends at an object that has no such member. Go's library takes the member for null: it can be
-/// tested, replaced and copied.
+/// Whether a pointer's last token names an absent member of an object. Go's library treats such a member as null: it
+/// can be tested, replaced and copied.
 fn lacks_member(operation: &Map<String, Value>, pointer: &str, document: &Value) -> bool {
     let path = operation.get(pointer).and_then(Value::as_str).unwrap_or_default();
     let parent = path.rsplit_once('/').and_then(|(parent, _)| document.pointer(parent));
     parent.is_some_and(Value::is_object) && document.pointer(path).is_none()
 }
 
-fn is(operation: &Map<String, Value>, name: &str) -> bool {
+fn has_op(operation: &Map<String, Value>, name: &str) -> bool {
     operation.get("op").and_then(Value::as_str) == Some(name)
 }
 
-fn tests_for_nothing(operation: &Map<String, Value>, document: &Value) -> bool {
-    is(operation, "test")
+fn tests_absent_member_for_null(operation: &Map<String, Value>, document: &Value) -> bool {
+    has_op(operation, "test")
         && operation.get("value").is_some_and(Value::is_null)
         && lacks_member(operation, "path", document)
 }
 
-/// Replacing a member that is absent becomes adding it, and copying one becomes adding null.
-fn add_instead(operation: &mut Map<String, Value>, document: &Value) {
-    let copies = is(operation, "copy") && lacks_member(operation, "from", document);
+/// Turns the replacement of an absent member into its addition, and the copy of one into the addition of null.
+fn replace_with_add(operation: &mut Map<String, Value>, document: &Value) {
+    let copies = has_op(operation, "copy") && lacks_member(operation, "from", document);
     if copies {
         operation.insert("value".to_owned(), Value::Null);
     }
-    if copies || (is(operation, "replace") && lacks_member(operation, "path", document)) {
+    if copies || (has_op(operation, "replace") && lacks_member(operation, "path", document)) {
         operation.insert("op".to_owned(), Value::from("add"));
     }
 }
 
-/// Replaces indices such as `/-1`, which Go's library counts from the list's end.
-fn from_the_end(operation: &mut Map<String, Value>, document: &Value) {
+/// Replaces negative indices such as `/-1`, which Go's library counts from the end of a list.
+fn resolve_negative_indices(operation: &mut Map<String, Value>, document: &Value) {
     let adds = matches!(operation.get("op").and_then(Value::as_str), Some("add" | "copy" | "move"));
-    for (member, room) in [("path", usize::from(adds)), ("from", 0)] {
+    for (member, end) in [("path", usize::from(adds)), ("from", 0)] {
         if let Some(Value::String(path)) = operation.get_mut(member)
             && path.contains("/-")
         {
-            *path = plain_pointer(path, document, room);
+            *path = without_negative_indices(path, document, end);
         }
     }
 }
 
-/// A pointer without negative indices. `room` is the place behind the last one, which can be added to.
-fn plain_pointer(path: &str, document: &Value, room: usize) -> String {
+/// A pointer without negative indices. `end` is 1 if the index after the last item is valid, as it is for an addition.
+fn without_negative_indices(path: &str, document: &Value, end: usize) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut reached = Some(document);
     let mut tokens = path.split('/').skip(1).peekable();
     while let Some(token) = tokens.next() {
         let list = reached.and_then(Value::as_array);
-        let room = if tokens.peek().is_none() { room } else { 0 };
+        let end = if tokens.peek().is_none() { end } else { 0 };
         let index = list.zip(token.strip_prefix('-').and_then(|digits| digits.parse::<usize>().ok()));
-        let index = index.and_then(|(list, back)| list.len().saturating_add(room).checked_sub(back));
+        let index = index.and_then(|(list, back)| list.len().saturating_add(end).checked_sub(back));
         let step = match index {
             Some(index) => format!("/{index}"),
             None => format!("/{token}"),

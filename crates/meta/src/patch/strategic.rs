@@ -1,7 +1,7 @@
 //! Strategic merge patch.
 //!
-//! The schema says how lists merge: `ListType::Map` by its first key, `ListType::Set` as a union,
-//! `ListType::Atomic` not at all. The patch may say otherwise with its directives.
+//! The schema says how a list is merged: `ListType::Map` by its first key, `ListType::Set` as a union,
+//! `ListType::Atomic` not at all. Directives in the patch take precedence.
 
 use super::{PatchError, Patched, read, revision};
 use crate::schema::{ListType, Schema, Type};
@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
-const SET_ORDER: &str = "$setElementOrder/";
+const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
 
-/// Applies a strategic merge patch: lists merge as the schema says, and the patch's `$` directives hold.
+/// Applies a strategic merge patch: lists are merged as the schema says, unless a `$` directive of the patch says
+/// otherwise.
 pub fn strategic_merge_patch(document: Value, patch: &[u8], schema: &Schema) -> Result<Patched, PatchError> {
     let (patch, strict_errors) = read(patch)?;
     let revisions = revision(&patch).into_iter().collect();
@@ -25,7 +26,7 @@ pub fn strategic_merge_patch(document: Value, patch: &[u8], schema: &Schema) -> 
     Ok(Patched { document: Value::Object(map), strict_errors, revisions })
 }
 
-/// How a list field merges, as far as this kind of patch knows.
+/// The patch strategy of a list field.
 #[derive(Clone, Copy)]
 enum Strategy<'a> {
     Replace,
@@ -66,7 +67,7 @@ fn merge_map(
         };
     }
     retain_keys(original, &mut patch)?;
-    set_orders(original, &mut patch, schema)?;
+    apply_set_element_orders(original, &mut patch, schema)?;
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix(DELETE_FROM_LIST) {
             delete_from_list(original, list, value)?;
@@ -82,7 +83,7 @@ fn merge_map(
                 let merged = merge_list(std::mem::take(old), new, strategy(field))?;
                 *old = merged;
             }
-            (_, new) => match added(new, field)? {
+            (_, new) => match without_directives(new, field)? {
                 Some(value) => {
                     original.insert(key, value);
                 }
@@ -95,8 +96,8 @@ fn merge_map(
     Ok(())
 }
 
-/// A value that the original does not have, without directives; `None` when it asks for its own deletion.
-fn added(value: Value, schema: Option<&Schema>) -> Result<Option<Value>, PatchError> {
+/// A new value without its directives; `None` if they ask for its deletion.
+fn without_directives(value: Value, schema: Option<&Schema>) -> Result<Option<Value>, PatchError> {
     match value {
         Value::Object(map) if is_directive(&map, "delete") => Ok(None),
         Value::Object(patch) => {
@@ -108,7 +109,7 @@ fn added(value: Value, schema: Option<&Schema>) -> Result<Option<Value>, PatchEr
             let items = schema.and_then(Schema::items);
             let kept = list.into_iter().filter_map(|item| match item {
                 Value::Object(map) if map.contains_key(DIRECTIVE) => None,
-                other => added(other, items).transpose(),
+                other => without_directives(other, items).transpose(),
             });
             Ok(Some(Value::Array(kept.collect::<Result<_, _>>()?)))
         }
@@ -120,45 +121,46 @@ fn is_directive(map: &Map<String, Value>, directive: &str) -> bool {
     map.get(DIRECTIVE).and_then(Value::as_str) == Some(directive)
 }
 
-/// `$retainKeys` names all keys that shall be left.
+/// `$retainKeys` lists the keys to keep; all others are removed.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), PatchError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let error = || PatchError::Malformed("invalid patch format of retainKeys".to_owned());
     let Value::Array(retained) = retained else { return Err(error()) };
     let retained: BTreeSet<&str> = retained.iter().filter_map(Value::as_str).collect();
-    let stray = |(key, value): (&String, &Value)| {
+    let is_stray = |(key, value): (&String, &Value)| {
         !(value.is_null()
             || key.starts_with(DELETE_FROM_LIST)
-            || key.starts_with(SET_ORDER)
+            || key.starts_with(SET_ELEMENT_ORDER)
             || retained.contains(key.as_str()))
     };
-    if patch.iter().any(stray) {
+    if patch.iter().any(is_stray) {
         return Err(error());
     }
     original.retain(|key, _| retained.contains(key.as_str()));
     Ok(())
 }
 
-fn delete_from_list(original: &mut Map<String, Value>, list: &str, doomed: Value) -> Result<(), PatchError> {
-    let Value::Array(doomed) = doomed else { return malformed("invalid patch format of primitive list") };
+fn delete_from_list(original: &mut Map<String, Value>, list: &str, deleted: Value) -> Result<(), PatchError> {
+    let Value::Array(deleted) = deleted else { return malformed("invalid patch format of primitive list") };
     if let Some(Value::Array(items)) = original.get_mut(list) {
-        let doomed: BTreeSet<String> = doomed.iter().map(Value::to_string).collect();
-        items.retain(|item| !doomed.contains(&item.to_string()));
+        let deleted: BTreeSet<String> = deleted.iter().map(Value::to_string).collect();
+        items.retain(|item| !deleted.contains(&item.to_string()));
     }
     Ok(())
 }
 
-/// `$setElementOrder/list` gives the order of the merged list, and merges the list's own patch on the way.
-fn set_orders(
+/// `$setElementOrder/LIST` gives the order of the merged list. This also merges the patch of that list.
+fn apply_set_element_orders(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
     schema: Option<&Schema>,
 ) -> Result<(), PatchError> {
-    let orders: Vec<String> = patch.keys().filter(|key| key.starts_with(SET_ORDER)).cloned().collect();
+    let orders: Vec<String> =
+        patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
     for directive in orders {
         let wrong = || PatchError::Malformed("invalid patch format of setElementOrder list".to_owned());
         let Some(Value::Array(order)) = patch.remove(&directive) else { return Err(wrong()) };
-        let name = directive.strip_prefix(SET_ORDER).unwrap_or_default();
+        let name = directive.strip_prefix(SET_ELEMENT_ORDER).unwrap_or_default();
         let field = schema.and_then(|schema| schema.field(name));
         let strategy = strategy(field);
         let key = match strategy {
@@ -178,11 +180,11 @@ fn set_orders(
             Some(Value::Array(list)) => Some(list.clone()),
             Some(_) => return Err(wrong()),
         };
-        let server_order = Order::of(server.as_deref().unwrap_or_default(), key);
+        let server_positions = Positions::of(server.as_deref().unwrap_or_default(), key);
         let merged = match (server, patched) {
             (None, None) => continue,
             (Some(list), None) => list,
-            (None, Some(list)) => match added(Value::Array(list), field)? {
+            (None, Some(list)) => match without_directives(Value::Array(list), field)? {
                 Some(Value::Array(list)) => list,
                 _ => continue,
             },
@@ -190,13 +192,13 @@ fn set_orders(
         };
         original.insert(
             name.to_owned(),
-            Value::Array(arranged(merged, &Order::of(&order, key), &server_order, key)),
+            Value::Array(in_order(merged, &Positions::of(&order, key), &server_positions, key)),
         );
     }
     Ok(())
 }
 
-/// A patch's items must stand in the order that its own `$setElementOrder` asks for.
+/// Checks that a patch lists its items in the order of its own `$setElementOrder`.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if order.is_empty() {
         return Ok(());
@@ -206,8 +208,8 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
         if item.as_object().is_some_and(|map| map.contains_key(DIRECTIVE)) {
             continue;
         }
-        let wanted = identity(item, key);
-        if wanted.is_none() || !left.any(|other| identity(other, key) == wanted) {
+        let wanted = item_key(item, key);
+        if wanted.is_none() || !left.any(|other| item_key(other, key) == wanted) {
             return malformed("the order in the patch list does not match the $setElementOrder list");
         }
     }
@@ -222,11 +224,11 @@ fn merge_list(
     match strategy {
         Strategy::Replace => Ok(patch),
         Strategy::Union => {
-            let (wanted, server) = (Order::of(&patch, None), Order::of(&original, None));
+            let (wanted, server) = (Positions::of(&patch, None), Positions::of(&original, None));
             let mut seen = BTreeSet::new();
             let all =
                 original.into_iter().chain(patch).filter(|item| seen.insert(item.to_string())).collect();
-            Ok(arranged(all, &wanted, &server, None))
+            Ok(in_order(all, &wanted, &server, None))
         }
         Strategy::ByKey(key, items) => merge_by_key(original, patch, key, items),
     }
@@ -242,7 +244,7 @@ fn merge_by_key(
         let shown = Value::Object(map.clone());
         PatchError::Malformed(format!("map: {shown} does not contain declared merge key: {key}"))
     };
-    let (mut changes, mut doomed, mut replace) = (Vec::new(), BTreeSet::new(), false);
+    let (mut changes, mut deleted, mut replace) = (Vec::new(), BTreeSet::new(), false);
     for item in patch {
         let Value::Object(map) = item else {
             return malformed("expected a map in a list that is merged by key");
@@ -250,7 +252,7 @@ fn merge_by_key(
         let own = map.get(key).map(Value::to_string);
         match map.get(DIRECTIVE).map(Value::as_str) {
             Some(Some("delete")) => {
-                doomed.insert(own.ok_or_else(|| no_key(&map))?);
+                deleted.insert(own.ok_or_else(|| no_key(&map))?);
             }
             Some(Some("replace")) => replace = true,
             Some(_) => return malformed(format!("unknown patch type in a list that is merged by {key}")),
@@ -260,40 +262,40 @@ fn merge_by_key(
     if replace {
         return Ok(changes.into_iter().map(|(_, map)| Value::Object(map)).collect());
     }
-    original.retain(|item| identity(item, Some(key)).is_none_or(|own| !doomed.contains(&own)));
-    let server = Order::of(&original, Some(key));
-    let mut places = server.0.clone();
+    original.retain(|item| item_key(item, Some(key)).is_none_or(|own| !deleted.contains(&own)));
+    let server = Positions::of(&original, Some(key));
+    let mut positions = server.0.clone();
     let mut wanted = BTreeMap::new();
     for (own, map) in changes {
         let count = wanted.len();
         wanted.entry(own.clone()).or_insert(count);
         let known =
-            places.get(&own).and_then(|index| original.get_mut(*index)).and_then(Value::as_object_mut);
+            positions.get(&own).and_then(|index| original.get_mut(*index)).and_then(Value::as_object_mut);
         if let Some(old) = known {
             merge_map(old, map, Some(items))?;
         } else {
             let mut new = Map::new();
             merge_map(&mut new, map, Some(items))?;
-            places.insert(own, original.len());
+            positions.insert(own, original.len());
             original.push(Value::Object(new));
         }
     }
-    Ok(arranged(original, &Order(wanted), &server, Some(key)))
+    Ok(in_order(original, &Positions(wanted), &server, Some(key)))
 }
 
-/// Puts the items that the patch names into the patch's order, the others into the server's, and interleaves both:
-/// another item goes before the next of the patch's that stood behind it on the server.
-fn arranged(list: Vec<Value>, wanted: &Order, server: &Order, key: Option<&str>) -> Vec<Value> {
+/// Orders a merged list: the items of the patch in the patch's order, the others in the server's order. Each of the
+/// others goes before the first item of the patch that was behind it on the server.
+fn in_order(list: Vec<Value>, wanted: &Positions, server: &Positions, key: Option<&str>) -> Vec<Value> {
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for item in list {
-        let own = identity(&item, key).unwrap_or_default();
+        let own = item_key(&item, key).unwrap_or_default();
         let at_server = server.0.get(&own).copied();
         match wanted.0.get(&own) {
-            Some(place) => named.push((*place, at_server, item)),
+            Some(position) => named.push((*position, at_server, item)),
             None => others.push((at_server, item)),
         }
     }
-    named.sort_by_key(|(place, _, _)| *place);
+    named.sort_by_key(|(position, _, _)| *position);
     others.sort_by_key(|(at_server, _)| *at_server);
     let mut result = Vec::with_capacity(named.len().saturating_add(others.len()));
     let mut others = others.into_iter().peekable();
@@ -309,23 +311,23 @@ fn arranged(list: Vec<Value>, wanted: &Order, server: &Order, key: Option<&str>)
     result
 }
 
-/// The places of items in a list, by their identity.
-struct Order(BTreeMap<String, usize>);
+/// The positions of a list's items, by their key.
+struct Positions(BTreeMap<String, usize>);
 
-impl Order {
+impl Positions {
     fn of(list: &[Value], key: Option<&str>) -> Self {
-        let mut places = BTreeMap::new();
+        let mut positions = BTreeMap::new();
         for (index, item) in list.iter().enumerate() {
-            if let Some(own) = identity(item, key) {
-                places.entry(own).or_insert(index);
+            if let Some(own) = item_key(item, key) {
+                positions.entry(own).or_insert(index);
             }
         }
-        Self(places)
+        Self(positions)
     }
 }
 
-/// What identifies an item: its merge key's value, or the item itself.
-fn identity(item: &Value, key: Option<&str>) -> Option<String> {
+/// The text by which an item is identified: the value of its merge key, or the item itself.
+fn item_key(item: &Value, key: Option<&str>) -> Option<String> {
     match key {
         Some(key) => item.get(key).map(Value::to_string),
         None => Some(item.to_string()),

@@ -162,7 +162,7 @@ fn json_patches_do_a_bounded_amount_of_work() {
     let too_large = |document: &Value, operations: &Value| {
         assert_eq!(json_patched(document, operations).unwrap_err().status().code, 413);
     };
-    let long = json!({"x": vec![0; JSON_PATCH_WORK_MAX / 1_000]});
+    let long = json!({"x": vec![0; JSON_PATCH_STEPS_MAX / 1_000]});
     let times = |count: usize, operation: Value| Value::Array(vec![operation; count]);
     too_large(&long, &times(1_100, json!({"op": "remove", "path": "/x/0"})));
     too_large(&long, &times(1_001, json!({"op": "add", "path": "/x/0", "value": 1})));

@@ -1,4 +1,4 @@
-//! Fields of protobuf messages.
+//! Encodes fields of protobuf messages.
 
 use bytes::{BufMut, BytesMut};
 
@@ -7,24 +7,24 @@ use bytes::{BufMut, BytesMut};
 pub struct Message(BytesMut);
 
 impl From<BytesMut> for Message {
-    /// Goes on behind what is written already.
+    /// Appends to bytes that are written already.
     fn from(bytes: BytesMut) -> Self {
         Self(bytes)
     }
 }
 
 impl Message {
-    /// What was written.
+    /// The encoded bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
 
-    /// What was written.
+    /// The encoded bytes.
     pub fn into_bytes(self) -> BytesMut {
         self.0
     }
 
-    /// Bytes written.
+    /// The number of encoded bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -34,17 +34,17 @@ impl Message {
         self.0.is_empty()
     }
 
-    /// The buffer, for what is encoded already.
+    /// The buffer, to append encoded bytes.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.0
     }
 
-    /// Bytes as they are.
+    /// Appends encoded bytes.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.0.put_slice(bytes);
     }
 
-    /// A number alone, seven bits a byte.
+    /// Writes a varint without a key: seven bits per byte.
     pub fn varint(&mut self, mut value: u64) {
         while value > 0x7f {
             self.0.put_u8(u8::try_from(value & 0x7f).unwrap_or_default() | 0x80);
@@ -53,41 +53,41 @@ impl Message {
         self.0.put_u8(u8::try_from(value).unwrap_or_default());
     }
 
-    /// Writes the key that stands before a field's value.
+    /// Writes the key of a field: its number and wire type.
     pub fn key(&mut self, field: u32, wire: u64) {
         self.varint(u64::from(field) << 3 | wire);
     }
 
-    /// An integer.
+    /// Writes an integer field.
     pub fn integer(&mut self, field: u32, value: i64) {
         self.key(field, 0);
         self.varint(value.cast_unsigned());
     }
 
-    /// A boolean.
+    /// Writes a boolean field.
     pub fn flag(&mut self, field: u32, value: bool) {
         self.integer(field, i64::from(value));
     }
 
-    /// A number with a fraction.
+    /// Writes a `double` field.
     pub fn double(&mut self, field: u32, value: f64) {
         self.key(field, 1);
         self.0.put_f64_le(value);
     }
 
-    /// Bytes.
+    /// Writes a field of bytes.
     pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.key(field, 2);
         self.varint(u64::try_from(bytes.len()).unwrap_or_default());
         self.0.put_slice(bytes);
     }
 
-    /// A text.
+    /// Writes a string field.
     pub fn text(&mut self, field: u32, text: &str) {
         self.bytes(field, text.as_bytes());
     }
 
-    /// A message inside: its length is known, and put before it, when it is written.
+    /// Writes a field that is a message. Its length is inserted before it after it was written.
     pub fn nested(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
         self.key(field, 2);
         let start = self.0.len();

@@ -1,4 +1,4 @@
-//! `ObjectMeta` from its JSON text, without a tree between.
+//! Encodes `ObjectMeta` directly from its JSON text, without a JSON tree.
 
 use super::Message;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A text of the source, copied only where it is escaped.
+/// A string that borrows from the JSON text unless it contains escapes.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -73,8 +73,8 @@ struct ManagedFieldsEntry<'a> {
     subresource: Option<Text<'a>>,
 }
 
-/// The fields of a `PartialObjectMetadata`, from the JSON object `metadata` and the revision that belongs into it.
-/// Writes nothing if the JSON cannot be read.
+/// Writes the fields of a `PartialObjectMetadata` from the JSON text of `metadata` and its `resourceVersion`. Writes
+/// nothing if the JSON cannot be parsed.
 pub fn partial_object_metadata(
     out: &mut Message,
     metadata: &str,
@@ -145,7 +145,7 @@ impl ManagedFieldsEntry<'_> {
         }
         text(out, 6, self.fields_type.as_ref());
         if let Some(fields) = self.fields_v1 {
-            // Go keeps field sets as the JSON they came in.
+            // As in Go, the JSON text of a field set is not changed.
             out.nested(7, |out| out.text(1, fields.get()));
         }
         text(out, 8, self.subresource.as_ref());
@@ -156,7 +156,7 @@ fn text(out: &mut Message, field: u32, text: Option<&Text<'_>>) {
     out.text(field, text.map_or("", |text| &text.0));
 }
 
-/// The fields of a `Timestamp`; none for the time that is not set.
+/// Writes the fields of a `Timestamp`; none for an absent time.
 fn time(out: &mut Message, time: Option<&Text<'_>>) {
     if let Some(seconds) = time.and_then(|text| crate::time::parse(&text.0).ok()) {
         out.integer(1, seconds);

@@ -1,16 +1,16 @@
-//! Bodies back to JSON values. Bodies are never trusted: every length is checked, and the tables of fields bound the
+//! Decodes bodies to JSON values. Bodies are not trusted: every length is checked, and the tables of fields limit the
 //! depth.
 
 use super::MAGIC;
 use serde_json::{Map, Value};
 
-/// Bytes that are no message of the kind that was expected, in Go's words.
+/// Why bytes are not a message of the expected kind, with the messages of Go.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// It does not begin with the magic.
+    /// It does not begin with the magic number.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
-    /// The magic and nothing behind it.
+    /// There is nothing after the magic number.
     #[error("empty body")]
     Empty,
     /// It ends too early.
@@ -22,20 +22,20 @@ pub enum WireError {
     /// A wire type that does not exist.
     #[error("proto: illegal wireType {0}")]
     WireType(u64),
-    /// A field written as one of another type.
+    /// A field has the wrong wire type.
     #[error("proto: wrong wireType = {wire} for field {field}")]
     WrongType {
-        /// How it was written.
+        /// Its wire type.
         wire: u64,
         /// Its name.
         field: &'static str,
     },
-    /// A kind that is not read here.
+    /// This kind is not supported.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
-        /// As the body says.
+        /// The kind in the body.
         kind: String,
-        /// As the body says.
+        /// The `apiVersion` in the body.
         api_version: String,
     },
 }
@@ -47,15 +47,15 @@ type Fields = &'static [(u32, &'static str, Type)];
 enum Type {
     Text,
     Integer,
-    /// A pointer in Go: kept even when empty.
+    /// A pointer to a string in Go: kept even if the string is empty.
     TextPointer,
     IntegerPointer,
     FlagPointer,
     Texts,
     Time,
-    /// JSON in a message of its own.
+    /// `FieldsV1`: a message that contains JSON.
     FieldSet,
-    /// Texts by texts.
+    /// A map of strings.
     Map,
     Message(Fields),
     Messages(Fields),
@@ -104,7 +104,7 @@ const OBJECT_META: Fields = &[
 const PARTIAL_OBJECT_METADATA: Fields = &[(1, "metadata", Type::Message(OBJECT_META))];
 const PARTIAL_OBJECT_METADATA_LIST: Fields =
     &[(1, "metadata", Type::Message(LIST_META)), (2, "items", Type::Messages(PARTIAL_OBJECT_METADATA))];
-/// The two fields are numbered the other way round.
+/// The same fields with their numbers swapped.
 const PARTIAL_OBJECT_METADATA_LIST_V1BETA1: Fields =
     &[(1, "items", Type::Messages(PARTIAL_OBJECT_METADATA)), (2, "metadata", Type::Message(LIST_META))];
 const STATUS_CAUSE: Fields =
@@ -136,7 +136,7 @@ const DELETE_OPTIONS: Fields = &[
 ];
 const TYPE_META: Fields = &[(1, "apiVersion", Type::Text), (2, "kind", Type::Text)];
 
-/// The object of a body, as its JSON would be. A body without a kind is of `default_kind`.
+/// Decodes the object of a body to JSON. A body without a kind is of `default_kind`.
 pub fn decode(body: &[u8], default_kind: &str) -> Result<Value, WireError> {
     let unknown = body.strip_prefix(MAGIC).ok_or(WireError::NoMagic)?;
     if unknown.is_empty() {
@@ -171,7 +171,7 @@ pub fn decode(body: &[u8], default_kind: &str) -> Result<Value, WireError> {
     Ok(Value::Object(object))
 }
 
-/// An event of a watch, without the length before it.
+/// Decodes an event of a watch, which comes without its length.
 pub fn decode_event(event: &[u8]) -> Result<Value, WireError> {
     let (mut op, mut object) = (Value::Null, Value::Null);
     let mut rest = event;
@@ -192,15 +192,15 @@ pub fn decode_event(event: &[u8]) -> Result<Value, WireError> {
     Ok(Value::Object(Map::from_iter([("type".to_owned(), op), ("object".to_owned(), object)])))
 }
 
-/// A value as it is written.
-enum Wire<'a> {
+/// The encoded value of a field, by its wire type.
+enum WireValue<'a> {
     Number(u64),
     Fixed(u64),
     Bytes(&'a [u8]),
 }
 
-impl<'a> Wire<'a> {
-    fn wrong(&self, field: &'static str) -> WireError {
+impl<'a> WireValue<'a> {
+    fn wrong_type(&self, field: &'static str) -> WireError {
         let wire = match self {
             Self::Number(_) => 0,
             Self::Fixed(wire) => *wire,
@@ -210,30 +210,30 @@ impl<'a> Wire<'a> {
     }
 
     fn bytes(self, field: &'static str) -> Result<&'a [u8], WireError> {
-        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(self.wrong(field)) }
+        if let Self::Bytes(bytes) = self { Ok(bytes) } else { Err(self.wrong_type(field)) }
     }
 
     fn integer(self, field: &'static str) -> Result<i64, WireError> {
-        if let Self::Number(value) = self { Ok(value.cast_signed()) } else { Err(self.wrong(field)) }
+        if let Self::Number(value) = self { Ok(value.cast_signed()) } else { Err(self.wrong_type(field)) }
     }
 }
 
-/// Takes a field from the front: its number and its value.
-fn field<'a>(rest: &mut &'a [u8]) -> Result<(u64, Wire<'a>), WireError> {
+/// Takes the first field from the front: its number and its value.
+fn field<'a>(rest: &mut &'a [u8]) -> Result<(u64, WireValue<'a>), WireError> {
     let key = varint(rest)?;
     let value = match key & 7 {
-        0 => Wire::Number(varint(rest)?),
+        0 => WireValue::Number(varint(rest)?),
         wire @ 1 => {
             take(rest, size_of::<u64>())?;
-            Wire::Fixed(wire)
+            WireValue::Fixed(wire)
         }
         2 => {
             let length = usize::try_from(varint(rest)?).unwrap_or(usize::MAX);
-            Wire::Bytes(take(rest, length)?)
+            WireValue::Bytes(take(rest, length)?)
         }
         wire @ 5 => {
             take(rest, size_of::<u32>())?;
-            Wire::Fixed(wire)
+            WireValue::Fixed(wire)
         }
         other => return Err(WireError::WireType(other)),
     };
@@ -265,17 +265,17 @@ fn message(mut rest: &[u8], fields: Fields) -> Result<Map<String, Value>, WireEr
     while !rest.is_empty() {
         let (number, value) = field(&mut rest)?;
         if let Some((_, name, ty)) = fields.iter().find(|(known, ..)| u64::from(*known) == number) {
-            member(&mut object, name, *ty, value)?;
+            insert_field(&mut object, name, *ty, value)?;
         }
     }
     Ok(object)
 }
 
-fn member(
+fn insert_field(
     object: &mut Map<String, Value>,
     name: &'static str,
     ty: Type,
-    wire: Wire<'_>,
+    wire: WireValue<'_>,
 ) -> Result<(), WireError> {
     let value = match ty {
         Type::Integer | Type::IntegerPointer => Value::from(wire.integer(name)?),
@@ -286,10 +286,10 @@ fn member(
         Type::Message(fields) | Type::Messages(fields) => Value::Object(message(wire.bytes(name)?, fields)?),
         Type::Map => {
             let entry = message(wire.bytes(name)?, &[(1, "key", Type::Text), (2, "value", Type::Text)])?;
-            let part = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let text_of = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
             let map = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
             if let Some(map) = map.as_object_mut() {
-                map.insert(part("key"), Value::String(part("value")));
+                map.insert(text_of("key"), Value::String(text_of("value")));
             }
             return Ok(());
         }
@@ -312,7 +312,7 @@ fn member(
     Ok(())
 }
 
-/// A `Timestamp`; an empty one is no time.
+/// Decodes a `Timestamp`. An empty one is an absent time.
 fn time(mut rest: &[u8]) -> Result<Value, WireError> {
     if rest.is_empty() {
         return Ok(Value::Null);
@@ -326,7 +326,7 @@ fn time(mut rest: &[u8]) -> Result<Value, WireError> {
     Ok(Value::String(crate::time::rfc3339(seconds)))
 }
 
-/// A `FieldsV1`; what is not JSON becomes a text.
+/// Decodes `FieldsV1`. Anything but JSON becomes a string.
 fn field_set(mut rest: &[u8]) -> Result<Value, WireError> {
     let mut json = Value::Null;
     while !rest.is_empty() {

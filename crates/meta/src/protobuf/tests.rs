@@ -1,4 +1,4 @@
-//! Bytes of upstream's own encoder (`tests/recorder`): ours are the same, and we read them as they were meant.
+//! Compares with bytes that were recorded with upstream's encoder (`tests/recorder`).
 
 use super::*;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ fn bytes(hex: &Value) -> Vec<u8> {
         .collect()
 }
 
-/// Without what Go's JSON sometimes writes for nothing.
+/// A value without nulls and empty strings, which Go's JSON sometimes contains.
 fn tidy(value: Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -42,7 +42,7 @@ fn list(version: &str, object: &Value) -> Message {
     whole
 }
 
-/// The object as we write it; nothing for what we only read.
+/// The object as we encode it; `None` for kinds that we only decode.
 fn encoded(object: &Value) -> Option<Message> {
     let mut out = Message::default();
     let version = object["apiVersion"].as_str().unwrap();

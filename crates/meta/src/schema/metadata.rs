@@ -1,4 +1,4 @@
-//! The schemas that all kinds share: `ObjectMeta`, conditions, resource lists, and the frame of a kind.
+//! Schemas that kinds share: `ObjectMeta`, conditions, resource lists, and the common top-level fields.
 
 use super::{Field, ListType, Schema, StringFormat, Type};
 
@@ -9,19 +9,19 @@ macro_rules! meta_definition {
 }
 
 impl Schema {
-    /// The frame of a kind: `apiVersion`, `kind`, `metadata`, and what it holds. `definition` is the name of its
+    /// The schema of a kind: `apiVersion`, `kind`, `metadata` and its own fields. `definition` is the name of its
     /// OpenAPI definition, such as `io.tkestack.business.v1.Project`.
     pub fn kind(
         definition: &'static str,
         description: &'static str,
         fields: impl IntoIterator<Item = (&'static str, Field)>,
     ) -> Self {
-        let frame = [
+        let type_and_metadata = [
             ("apiVersion", Self::string(API_VERSION).optional()),
             ("kind", Self::string(KIND).optional()),
             ("metadata", Self::object_meta().optional()),
         ];
-        Self::object(description, Some(definition), frame.into_iter().chain(fields))
+        Self::object(description, Some(definition), type_and_metadata.into_iter().chain(fields))
     }
 
     /// `metav1.ObjectMeta`.

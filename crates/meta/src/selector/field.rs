@@ -9,28 +9,29 @@ use std::str::FromStr;
 pub struct FieldSelector(Vec<Requirement>);
 
 impl FieldSelector {
-    /// Whether it asks for nothing.
+    /// Whether it has no requirements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its terms; all must hold. Operators are [`Operator::Equals`] and [`Operator::NotEquals`], each with one value.
+    /// Its requirements, which must all be met. Operators are [`Operator::Equals`] and [`Operator::NotEquals`], each
+    /// with one value.
     pub fn requirements(&self) -> &[Requirement] {
         &self.0
     }
 
-    /// Its terms for a SubjectAccessReview.
+    /// Its requirements for a SubjectAccessReview.
     pub fn for_review(&self) -> Vec<ReviewRequirement> {
         self.0.iter().filter_map(Requirement::for_review).collect()
     }
 
-    /// The one value that a field must have, if there is such a term.
+    /// The value that a field must equal, if there is such a requirement (`RequiresExactMatch`).
     pub fn exact(&self, field: &str) -> Option<&str> {
         let term = self.0.iter().find(|term| term.key == field && term.operator == Operator::Equals)?;
         term.values.first().map(String::as_str)
     }
 
-    /// Whether fields, looked up by path, fulfil it. An absent field counts as empty.
+    /// Whether an object matches, whose fields are looked up by path. An absent field counts as empty.
     pub fn matches<'a>(&self, field: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|term| term.matches(Some(field(&term.key).unwrap_or_default())))
     }
@@ -180,8 +181,8 @@ mod tests {
         assert_eq!(parse("=c").exact(""), Some("c"));
     }
 
-    /// Terms are sorted as they were written, `a==` before `a=b`, as upstream's are: the same terms printed may be read in
-    /// another order.
+    /// Requirements are sorted by their text as in upstream, `a==` before `a=b`. So printing and parsing may change
+    /// their order.
     fn terms(selector: &FieldSelector) -> Vec<String> {
         let mut terms: Vec<String> = selector.0.iter().map(|term| format!("{term:?}")).collect();
         terms.sort_unstable();

@@ -16,27 +16,27 @@ const BINARY_OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 pub struct LabelSelector(Vec<Requirement>);
 
 impl LabelSelector {
-    /// Whether it asks for nothing.
+    /// Whether it has no requirements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Its terms, by key; all must hold.
+    /// Its requirements sorted by key, which must all be met.
     pub fn requirements(&self) -> &[Requirement] {
         &self.0
     }
 
-    /// Its terms for a SubjectAccessReview; those it has no words for are left out.
+    /// Its requirements for a SubjectAccessReview, without those that it cannot express (`>` and `<`).
     pub fn for_review(&self) -> Vec<ReviewRequirement> {
         self.0.iter().filter_map(Requirement::for_review).collect()
     }
 
-    /// Whether labels, looked up by key, fulfil it.
+    /// Whether an object matches, whose labels are looked up by key.
     pub fn matches<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.0.iter().all(|term| term.matches(label(&term.key)))
     }
 
-    /// Whether an object's labels fulfil it.
+    /// Whether an object's labels match.
     pub fn matches_object(&self, object: &Object) -> bool {
         self.matches(|key| object.get(&["metadata", "labels", key]).and_then(Value::as_str))
     }
@@ -82,7 +82,7 @@ enum Token<'a> {
     Close,
     Not,
     Binary(Operator),
-    /// A key or value; `in` and `notin` are such where a value is wanted.
+    /// A key or a value. `in` and `notin` are identifiers where a key or value is expected.
     Identifier(&'a str),
 }
 
@@ -106,7 +106,7 @@ impl fmt::Display for Token<'_> {
     }
 }
 
-const SPECIAL: [(&str, Token<'static>); 9] = [
+const SYMBOLS: [(&str, Token<'static>); 9] = [
     ("==", Token::Binary(Operator::DoubleEquals)),
     ("!=", Token::Binary(Operator::NotEquals)),
     ("=", Token::Binary(Operator::Equals)),
@@ -118,7 +118,7 @@ const SPECIAL: [(&str, Token<'static>); 9] = [
     (",", Token::Comma),
 ];
 
-fn is_special(character: char) -> bool {
+fn is_symbol(character: char) -> bool {
     matches!(character, '=' | '!' | '(' | ')' | ',' | '>' | '<')
 }
 
@@ -127,16 +127,16 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut rest = text;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
-        // A zero byte ends the text, as it does upstream.
+        // A zero byte ends the text, as in upstream.
         if rest.is_empty() || rest.starts_with('\0') {
             return found;
         }
-        if let Some((symbol, token)) = SPECIAL.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
+        if let Some((symbol, token)) = SYMBOLS.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
             found.push(*token);
             rest = rest.strip_prefix(symbol).unwrap_or_default();
             continue;
         }
-        let ends = |c: char| is_special(c) || matches!(c, ' ' | '\t' | '\r' | '\n' | '\0');
+        let ends = |c: char| is_symbol(c) || matches!(c, ' ' | '\t' | '\r' | '\n' | '\0');
         let (word, tail) = rest.split_at_checked(rest.find(ends).unwrap_or(rest.len())).unwrap_or((rest, ""));
         found.push(match word {
             "in" => Token::Binary(Operator::In),
@@ -157,7 +157,7 @@ fn unexpected<T>(found: Token<'_>, expected: &str) -> Result<T, SelectorError> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token where a key or value is wanted.
+    /// The next token where a key or value is expected.
     fn peek(&self) -> Token<'a> {
         match self.tokens.get(self.position).copied().unwrap_or(Token::End) {
             Token::Binary(Operator::In) => Token::Identifier("in"),
@@ -203,8 +203,8 @@ impl<'a> Parser<'a> {
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
         let mut token = self.take();
-        let negated = token == Token::Not;
-        if negated {
+        let is_negated = token == Token::Not;
+        if is_negated {
             token = self.take();
         }
         let Token::Identifier(key) = token else { return unexpected(token, "identifier") };
@@ -213,8 +213,8 @@ impl<'a> Parser<'a> {
             let error = FieldError::invalid(&Path::new("<nil>"), &Value::from(key), &wrong.join("; "));
             return Err(SelectorError(error.to_string()));
         }
-        let bare = matches!(self.peek(), Token::End | Token::Comma);
-        let (operator, values) = match (negated, bare) {
+        let is_key_only = matches!(self.peek(), Token::End | Token::Comma);
+        let (operator, values) = match (is_negated, is_key_only) {
             (true, _) => (Operator::DoesNotExist, BTreeSet::new()),
             (false, true) => (Operator::Exists, BTreeSet::new()),
             (false, false) => self.operator_and_values()?,
@@ -273,7 +273,7 @@ impl<'a> Parser<'a> {
                     }
                 }
                 Token::Comma => {
-                    // Nothing before, between or after commas is the empty value.
+                    // Where there is nothing before, between or after commas, the value is empty.
                     if values.is_empty() || matches!(self.peek(), Token::Comma | Token::Close) {
                         values.insert("");
                     }

@@ -1,29 +1,29 @@
-/// The trace that a request comes with, from its `traceparent` and `tracestate` (W3C trace context, level 1).
+/// The parent span of a request, from its headers `traceparent` and `tracestate` (W3C trace context, level 1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parent {
+pub struct RemoteParent {
     pub(super) trace: u128,
     pub(super) span: u64,
     pub(super) sampled: bool,
     pub(super) state: String,
 }
 
-/// Longest `tracestate` handed on; the standard asks for 512 at least.
-const STATE_LIMIT: usize = 512;
+/// The longest `tracestate` that is propagated. The standard requires at least 512.
+const STATE_BYTES_MAX: usize = 512;
 const SAMPLED: u8 = 1;
 
-impl Parent {
-    /// Reads both headers. A malformed header counts as absent.
+impl RemoteParent {
+    /// Parses both headers. A malformed header counts as absent.
     pub fn parse(traceparent: &str, tracestate: &str) -> Option<Self> {
         let mut parts = traceparent.trim().split('-');
         let version = hexadecimal(parts.next()?, 2)?;
         let trace = hexadecimal(parts.next()?, 32)?;
         let span = u64::try_from(hexadecimal(parts.next()?, 16)?).ok()?;
         let flags = u8::try_from(hexadecimal(parts.next()?, 2)?).ok()?;
-        // Later versions may have more fields behind these four; version ff is invalid.
+        // Later versions may have more fields after these four. Version ff is invalid.
         if version == 0xff || (version == 0 && parts.next().is_some()) || trace == 0 || span == 0 {
             return None;
         }
-        let state = if tracestate.len() <= STATE_LIMIT { tracestate.trim() } else { "" };
+        let state = if tracestate.len() <= STATE_BYTES_MAX { tracestate.trim() } else { "" };
         Some(Self { trace, span, sampled: flags & SAMPLED != 0, state: state.to_owned() })
     }
 }
@@ -49,14 +49,15 @@ mod tests {
 
     #[test]
     fn a_parent_is_read_and_written_as_the_standard_says() {
-        let parent = Parent::parse(GOOD, "vendor=1").unwrap();
+        let parent = RemoteParent::parse(GOOD, "vendor=1").unwrap();
         assert_eq!((parent.sampled, parent.state.as_str()), (true, "vendor=1"));
         assert_eq!(traceparent(parent.trace, parent.span), GOOD);
-        let unsampled = Parent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02", "").unwrap();
+        let unsampled =
+            RemoteParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-02", "").unwrap();
         assert!(!unsampled.sampled);
-        assert!(Parent::parse(&GOOD.replace("00-", "cc-"), "").is_some(), "a later version");
-        assert!(Parent::parse(&format!("{}-more", GOOD.replace("00-", "cc-")), "").is_some());
-        assert_eq!(Parent::parse(GOOD, &"x".repeat(600)).unwrap().state, "");
+        assert!(RemoteParent::parse(&GOOD.replace("00-", "cc-"), "").is_some(), "a later version");
+        assert!(RemoteParent::parse(&format!("{}-more", GOOD.replace("00-", "cc-")), "").is_some());
+        assert_eq!(RemoteParent::parse(GOOD, &"x".repeat(600)).unwrap().state, "");
     }
 
     #[test]
@@ -73,7 +74,7 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-x",
             "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         ] {
-            assert_eq!(Parent::parse(bad, ""), None, "{bad}");
+            assert_eq!(RemoteParent::parse(bad, ""), None, "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{SpanKind, SpanRecord, TraceSettings, Value};
+use super::{AttributeValue, SpanKind, SpanRecord, TraceSettings};
 use crate::{Metrics, Tasks};
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -15,20 +15,20 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-/// Traces that wait to be sent; more are dropped.
-const QUEUE: usize = 1024;
-/// Spans sent at once.
-const BATCH: usize = 512;
-/// How long a batch gathers.
-const GATHER: Duration = Duration::from_secs(1);
-/// How long a collector may take.
-const ANSWER: Duration = Duration::from_secs(5);
-/// Largest answer read.
-const ANSWER_LIMIT: usize = 64 * 1024;
+/// The maximum number of traces that wait to be sent; more are dropped.
+const QUEUE_LENGTH_MAX: usize = 1024;
+/// A batch with this many spans or more is sent at once.
+const BATCH_SPANS_MAX: usize = 512;
+/// How long a batch waits for more spans.
+const BATCH_WAIT: Duration = Duration::from_secs(1);
+/// How long a request to the collector may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The maximum size of a response.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 /// The path for traces, below a collector's base URL.
 const PATH: &str = "/v1/traces";
 
-/// The collector's URL cannot work.
+/// The collector's URL is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("collector of traces {endpoint}: {why}")]
 pub struct InvalidEndpoint {
@@ -36,7 +36,8 @@ pub struct InvalidEndpoint {
     why: String,
 }
 
-/// The way to a collector: a bounded queue. A collector that is slow or gone costs traces, never requests.
+/// A bounded queue of traces for a collector. If the collector is slow or gone, traces are dropped; requests are not
+/// delayed.
 #[derive(Debug)]
 pub(super) struct Exporter {
     queue: mpsc::Sender<Vec<SpanRecord>>,
@@ -55,11 +56,11 @@ impl Exporter {
         if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() {
             return Err(invalid("no http or https URL".to_owned()));
         }
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (queue, received) = mpsc::channel(QUEUE_LENGTH_MAX);
         let dropped =
             metrics.register("trace_spans_dropped", "Spans that no collector took", Counter::default());
         let sender = Sender {
-            waiting,
+            queue: received,
             url,
             client: client().map_err(|error| invalid(error.to_string()))?,
             resource: json!({"attributes": [
@@ -74,7 +75,7 @@ impl Exporter {
         Ok(Self { queue, dropped })
     }
 
-    /// Hands a finished trace over, unless the queue is full.
+    /// Queues a finished trace. Drops it if the queue is full.
     pub(super) fn send(&self, spans: Vec<SpanRecord>) {
         let count = spans.len() as u64;
         if self.queue.try_send(spans).is_err() {
@@ -102,7 +103,7 @@ fn client() -> Result<Client<HttpsConnector<HttpConnector>, Body>, rustls::Error
 }
 
 struct Sender {
-    waiting: mpsc::Receiver<Vec<SpanRecord>>,
+    queue: mpsc::Receiver<Vec<SpanRecord>>,
     url: Uri,
     client: Client<HttpsConnector<HttpConnector>, Body>,
     resource: serde_json::Value,
@@ -115,17 +116,17 @@ impl Sender {
     async fn run(mut self, stop: CancellationToken) {
         loop {
             let first = tokio::select! {
-                first = self.waiting.recv() => first,
+                first = self.queue.recv() => first,
                 () = stop.cancelled() => break,
             };
-            // Nobody traces any more. The task waits, for one that ended by itself would end all others.
+            // No tracer is left. The task must not end before shutdown: that would end all others.
             let Some(batch) = first else { return stop.cancelled().await };
-            let batch = self.gather(batch, &stop).await;
+            let batch = self.fill_batch(batch, &stop).await;
             self.send(batch).await;
         }
-        // Sends what was finished before the end, but only one batch: nobody waits for a collector.
+        // Sends the remaining traces in one batch, so that shutdown does not wait long for a collector.
         let mut rest = Vec::new();
-        while let Ok(spans) = self.waiting.try_recv() {
+        while let Ok(spans) = self.queue.try_recv() {
             rest.extend(spans);
         }
         if !rest.is_empty() {
@@ -133,11 +134,11 @@ impl Sender {
         }
     }
 
-    async fn gather(&mut self, mut batch: Vec<SpanRecord>, stop: &CancellationToken) -> Vec<SpanRecord> {
-        let until = Instant::now() + GATHER;
-        while batch.len() < BATCH {
+    async fn fill_batch(&mut self, mut batch: Vec<SpanRecord>, stop: &CancellationToken) -> Vec<SpanRecord> {
+        let until = Instant::now() + BATCH_WAIT;
+        while batch.len() < BATCH_SPANS_MAX {
             let next = tokio::select! {
-                next = timeout_at(until, self.waiting.recv()) => next,
+                next = timeout_at(until, self.queue.recv()) => next,
                 () = stop.cancelled() => return batch,
             };
             match next {
@@ -149,7 +150,7 @@ impl Sender {
     }
 
     async fn send(&mut self, batch: Vec<SpanRecord>) {
-        let outcome = timeout(ANSWER, self.post(&batch)).await;
+        let outcome = timeout(REQUEST_TIMEOUT, self.post(&batch)).await;
         let outcome = outcome.unwrap_or_else(|_elapsed| Err("no answer in time".to_owned()));
         match outcome {
             Ok(()) => {
@@ -177,35 +178,36 @@ impl Sender {
             .map_err(|error| error.to_string())?;
         let response = self.client.request(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
-        // Read to its end, so that the connection is used again.
-        let read = Limited::new(response.into_body(), ANSWER_LIMIT).collect().await;
+        // The response is read to its end, so that the connection can be reused.
+        let read = Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await;
         read.map_err(|error| error.to_string())?;
         if status.is_success() { Ok(()) } else { Err(status.to_string()) }
     }
 }
 
-/// A span in OTLP's JSON form: ids are hexadecimal, 64-bit numbers are texts.
+/// A span in the JSON format of OTLP: ids are hexadecimal, 64-bit integers are strings.
 fn span(record: &SpanRecord) -> serde_json::Value {
-    let above = if record.above == 0 { String::new() } else { format!("{:016x}", record.above) };
+    let parent =
+        if record.parent_span_id == 0 { String::new() } else { format!("{:016x}", record.parent_span_id) };
     let attributes: Vec<_> = record.attributes.iter().map(|(key, value)| attribute(key, value)).collect();
     json!({
         "traceId": format!("{:032x}", record.trace),
         "spanId": format!("{:016x}", record.id),
-        "parentSpanId": above,
+        "parentSpanId": parent,
         "traceState": record.state,
         "name": record.name,
         "kind": match record.kind { SpanKind::Internal => 1, SpanKind::Server => 2 },
-        "startTimeUnixNano": record.began.as_nanos().to_string(),
-        "endTimeUnixNano": (record.began + record.took).as_nanos().to_string(),
+        "startTimeUnixNano": record.start.as_nanos().to_string(),
+        "endTimeUnixNano": (record.start + record.duration).as_nanos().to_string(),
         "attributes": attributes,
         "status": if record.failed { json!({"code": 2}) } else { json!({}) },
     })
 }
 
-fn attribute(key: &str, value: &Value) -> serde_json::Value {
+fn attribute(key: &str, value: &AttributeValue) -> serde_json::Value {
     let value = match value {
-        Value::Text(text) => json!({"stringValue": text}),
-        Value::Number(number) => json!({"intValue": number.to_string()}),
+        AttributeValue::Text(text) => json!({"stringValue": text}),
+        AttributeValue::Number(number) => json!({"intValue": number.to_string()}),
     };
     json!({"key": key, "value": value})
 }

@@ -39,8 +39,8 @@ fn settings(endpoint: &str, ratio: f64) -> TraceSettings {
     TraceSettings { endpoint: endpoint.to_owned(), ratio, service: "test", version: "v1" }
 }
 
-fn parent() -> Option<Parent> {
-    Parent::parse(PARENT, "vendor=1")
+fn parent() -> Option<RemoteParent> {
+    RemoteParent::parse(PARENT, "vendor=1")
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -57,7 +57,7 @@ async fn a_trace_goes_on_from_its_parent_and_arrives_whole() {
     let tasks = Tasks::new();
     let tracer = Tracer::start(&settings(&format!("{url}/"), 1.0), &tasks, &Metrics::new()).unwrap();
     let mut root = tracer.begin(parent).unwrap();
-    let below = root.at().run(async { span("outer", span("inner", async { traceparent() })).await }).await;
+    let below = root.scope().run(async { span("outer", span("inner", async { traceparent() })).await }).await;
     root.name("GET /x".to_owned());
     root.set("http.response.status_code", 503_u16);
     root.failed();
@@ -93,7 +93,10 @@ async fn what_is_traced_is_decided_by_the_ratio_and_by_whom_it_trusts() {
     assert!(Tracer::default().begin(parent).is_none());
     assert!(start(0.0).begin(|| None).is_none());
     let unsampled = PARENT.replace("-01", "-00");
-    assert!(start(1.0).begin(|| Parent::parse(&unsampled, "")).is_none(), "who asked first has decided");
+    assert!(
+        start(1.0).begin(|| RemoteParent::parse(&unsampled, "")).is_none(),
+        "who asked first has decided"
+    );
 
     drop(start(0.0).begin(parent).unwrap());
     let mut trusted = start(0.0).begin(parent).unwrap();
@@ -125,7 +128,7 @@ async fn a_collector_that_is_gone_or_refuses_costs_traces_and_nothing_else() {
     tasks.cancel();
     tasks.join(Duration::from_secs(5)).await.unwrap();
 
-    // One that takes connections and says nothing, with more traces than the queue holds.
+    // A collector that accepts connections but never responds, with more traces than the queue can hold.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let (tasks, metrics) = (Tasks::new(), Metrics::new());
@@ -146,7 +149,7 @@ async fn a_trace_is_bounded_and_a_bad_url_is_told() {
     let tasks = Tasks::new();
     let tracer = Tracer::start(&settings("http://127.0.0.1:1", 1.0), &tasks, &Metrics::new()).unwrap();
     let root = tracer.begin(|| None).unwrap();
-    root.at()
+    root.scope()
         .run(async {
             for _ in 0..1_000 {
                 span("one of many", std::future::ready(())).await;

@@ -1,7 +1,7 @@
-use super::rows::{ClaimRows, Rows, Scopes, at, count, named};
+use super::rows::{ClaimArrays, LedgerArrays, ScopeArrays, element_mut, require_name, to_i32};
 use crate::Error;
 use crate::model::{KindId, Write};
-use crate::scopes::Standings;
+use crate::scopes::ScopeRoles;
 use meta::quantity::{Quantity, ResourceList};
 use quota::{Account, Grants, Limits as DomainLimits, Scope, Undercut};
 use serde::Serialize;
@@ -10,19 +10,20 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the writes of a batch do to quota: as sums, and write by write.
+/// The changes that the writes of a batch make to quota: as sums, and write by write.
 #[derive(Debug)]
-pub(crate) struct Quota<'a> {
-    scopes: Scopes<'a>,
-    rows: Rows<'a>,
-    claims: ClaimRows<'a>,
+pub(crate) struct QuotaChanges<'a> {
+    scopes: ScopeArrays<'a>,
+    rows: LedgerArrays<'a>,
+    claims: ClaimArrays<'a>,
     detail: Detail<'a>,
-    /// The sums say everything: no write depends on what another one of the batch does.
-    together: bool,
+    /// No write depends on another one of the batch, so the sums suffice to decide it (`p_together` of the function).
+    independent: bool,
+    /// Some write raises a charge or a limit.
     grows: bool,
 }
 
-/// What `decide_each` reads, as JSON; amounts are texts, so that no digit is lost.
+/// The JSON argument of `decide_each`. Amounts are texts, so that no digit is lost.
 #[derive(Debug, Default, Serialize)]
 struct Detail<'a> {
     q_entry: Vec<i32>,
@@ -51,42 +52,46 @@ struct Detail<'a> {
     w_place: Vec<i32>,
 }
 
-/// One write's effect on one row of the ledger.
-struct Term<'a> {
+/// What one write does to one row of the ledger.
+struct LedgerTerm<'a> {
     domain: &'a str,
     key: &'a str,
+    /// The amount before the write.
     own: i128,
     delta: i128,
+    /// Whether the object counted in the row before the write.
     had: bool,
+    /// Whether it counts there afterwards.
     has: bool,
-    /// Its domain has to be listed.
+    /// Whether the scope must list the domain.
     lists: bool,
 }
 
-impl Term<'_> {
-    fn child(&self) -> i32 {
+impl LedgerTerm<'_> {
+    /// The change of the number of children in the row.
+    fn child_delta(&self) -> i32 {
         i32::from(self.has) - i32::from(self.had)
     }
 }
 
 /// The rules by which a write is charged.
-struct Pricing<'w> {
-    standings: &'w Standings,
-    /// Domains that have to be listed wherever the charge grows.
+struct ChargeRules<'w> {
+    scope_roles: &'w ScopeRoles,
+    /// Domains in which the charge may grow only if the scope lists them.
     within: &'w [String],
-    /// Those of them in which the object grants more.
+    /// The domains of `within` in which the object grants more than before.
     raised: BTreeSet<&'w str>,
 }
 
-impl Pricing<'_> {
-    /// Which domains the scope has to list.
-    fn see_to_lists(&self, scope: &Scope, terms: &mut [Term<'_>]) {
-        let is_open = self.standings.is_open(scope);
-        let grows = |term: &&Term<'_>| term.delta > 0 && !self.within.is_empty();
+impl ChargeRules<'_> {
+    /// Marks the terms whose domain the scope must list.
+    fn require_listings(&self, scope: &Scope, terms: &mut [LedgerTerm<'_>]) {
+        let is_open = self.scope_roles.is_open(scope);
+        let grows = |term: &&LedgerTerm<'_>| term.delta > 0 && !self.within.is_empty();
         let grown: BTreeSet<&str> = terms.iter().filter(grows).map(|term| term.domain).collect();
         for term in terms.iter_mut().filter(|term| term.key.is_empty() && !term.domain.is_empty() && term.has)
         {
-            let joins = term.child() > 0;
+            let joins = term.child_delta() > 0;
             let is_bound = self.within.iter().any(|domain| domain == term.domain);
             term.lists = joins && !is_open
                 || is_bound && (joins || grown.contains(term.domain) || self.raised.contains(term.domain));
@@ -94,53 +99,63 @@ impl Pricing<'_> {
     }
 }
 
-/// What a row of limits is set to.
-struct Setting {
+/// The new values of a row that holds a limit.
+struct NewLimit {
     hard: Option<String>,
     listed: bool,
     mandatory: bool,
     undercut: Undercut,
 }
 
-/// What the terms of a write amount to.
+/// What a write does in the scope that it pays.
 #[derive(Clone, Copy, Default)]
 struct Effect {
+    /// The object is new in the scope.
     fresh: bool,
+    /// An amount rises, or a domain is new.
     grows: bool,
+    /// The keys that the object carries change, so mandatory keys must be checked.
     keyed: bool,
 }
 
-impl<'a> Quota<'a> {
+impl<'a> QuotaChanges<'a> {
     pub(super) fn new() -> Self {
-        let (scopes, rows, claims) = (Scopes::default(), Rows::default(), ClaimRows::default());
-        Self { scopes, rows, claims, detail: Detail::default(), together: true, grows: false }
+        let (scopes, rows, claims) =
+            (ScopeArrays::default(), LedgerArrays::default(), ClaimArrays::default());
+        Self { scopes, rows, claims, detail: Detail::default(), independent: true, grows: false }
     }
 
-    /// Adds the write of an entry.
-    pub(super) fn push(&mut self, write: &'a Write, entry: i32, standings: &Standings) -> Result<(), Error> {
+    /// Adds the write with this entry number.
+    pub(super) fn push(
+        &mut self,
+        write: &'a Write,
+        entry: i32,
+        scope_roles: &ScopeRoles,
+    ) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
-        let own = self.own(write, before, after, standings)?;
+        let own = self.own_scope(write, before, after, scope_roles)?;
         let grants = |account: Option<&'a Account>| account.and_then(|account| account.grants.as_ref());
         let within = write.growth.within();
         let bound = |domain: &&str| within.iter().any(|one| one == domain);
         let raised = Grants::raised(grants(before), grants(after)).filter(bound).collect();
-        let pricing = Pricing { standings, within, raised };
-        let (scope, effect) = self.charge(before, after, &pricing)?;
-        // An object that neither stands for a scope nor pays one is a source of capacity: raising its grants is not
+        let rules = ChargeRules { scope_roles, within, raised };
+        let (scope, effect) = self.charge(before, after, &rules)?;
+        // An object that neither stands for a scope nor pays one is a source of capacity. Raising its grants is not
         // growth; using them is.
-        let is_source = own == 0 && payer(after).is_none();
+        let is_source = own == 0 && paid_scope(after).is_none();
         let raises = !is_source && Grants::more(grants(before), grants(after));
-        // The rows of a scope go with the object that stands for it, unless the scope exists without one.
-        let stays = standings.of(write.key.kind).is_some_and(|standing| !standing.required);
+        // Deleting the object that stands for a scope deletes the scope's rows, unless the scope exists without an
+        // object.
+        let stays = scope_roles.of(write.key.kind).is_some_and(|role| !role.required);
         if after.is_some() || own == 0 || stays {
-            self.limit(grants(before), grants(after))?;
+            self.change_limits(grants(before), grants(after))?;
         }
         if let Some(before) = before.filter(|_| after.is_none() && own > 0) {
-            self.give_back(before);
+            self.include_parent_rows(before);
         }
-        self.claim(write, entry)?;
+        self.change_claims(write, entry)?;
         self.grows |= effect.grows || raises;
-        self.together &= write.hold.is_none();
+        self.independent &= write.hold.is_none();
         let detail = &mut self.detail;
         detail.q_entry.push(entry);
         detail.q_own.push(own);
@@ -151,170 +166,172 @@ impl<'a> Quota<'a> {
         detail.q_raises.push(raises);
         detail.q_hold.push(write.hold.as_ref().map(|held| held.state.as_str()));
         detail.q_why.push(write.hold.as_ref().map(|held| held.reason.as_str()));
-        detail.q_term.push(count(detail.t_row.len()));
-        detail.q_limit.push(count(detail.h_row.len()));
-        detail.q_place.push(count(detail.w_place.len()));
+        detail.q_term.push(to_i32(detail.t_row.len()));
+        detail.q_limit.push(to_i32(detail.h_row.len()));
+        detail.q_place.push(to_i32(detail.w_place.len()));
         Ok(())
     }
 
-    /// Takes back, in the scopes above, what counts there for a scope that goes, even if the scope itself pays
-    /// nothing: once its row is gone, nobody finds the way up.
-    fn give_back(&mut self, before: &'a Account) {
+    /// Includes the rows of the parent scope when a scope is deleted, even if the scope itself pays nothing. Its excess
+    /// counts there, and once the scope's rows are gone, nothing leads to the parent any more.
+    fn include_parent_rows(&mut self, before: &'a Account) {
         let (Some(above), Some(grants)) = (&before.pays, &before.grants) else { return };
-        let index = self.scopes.index(above, &mut self.rows);
+        let index = self.scopes.index_of(above, &mut self.rows);
         for (domain, limits) in &grants.domains {
             for key in limits.hard.keys() {
-                self.rows.index(index, domain, key);
+                self.rows.index_of(index, domain, key);
             }
         }
     }
 
-    /// The scope that the object stands for itself.
-    fn own(
+    /// The index of the scope that the object stands for; 0 if it stands for none.
+    fn own_scope(
         &mut self,
         write: &'a Write,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
-        standings: &Standings,
+        scope_roles: &ScopeRoles,
     ) -> Result<i32, Error> {
-        let Some(standing) = standings.of(write.key.kind) else { return Ok(0) };
+        let Some(role) = scope_roles.of(write.key.kind) else { return Ok(0) };
         if write.change.destination().is_some() {
             return Err(Error::Corrupt(format!("{} stands for a scope and cannot move", write.key.name)));
         }
         let grants = after.or(before).and_then(|account| account.grants.as_ref());
-        let stands_for = |scope: &&Scope| scope.kind == standing.scope && *scope.name == *write.key.name;
+        let stands_for = |scope: &&Scope| scope.kind == role.scope && *scope.name == *write.key.name;
         let Some(scope) = grants.map(|grants| &grants.scope).filter(stands_for) else {
             return Err(Error::Corrupt(format!(
                 "{} stands for a scope and does not grant to it",
                 write.key.name
             )));
         };
-        let index = self.scopes.index(scope, &mut self.rows);
+        let index = self.scopes.index_of(scope, &mut self.rows);
         let state = &write.change.state().account;
-        if let Some(shut) = at(&mut self.scopes.shut, index) {
+        if let Some(shut) = element_mut(&mut self.scopes.shut, index) {
             *shut |= state.deleting || state.locked;
         }
         let moves = matches!((before, after), (Some(before), Some(after)) if before.pays != after.pays);
-        self.together &= !moves && after.is_some();
+        self.independent &= !moves && after.is_some();
         Ok(index)
     }
 
-    /// The scope after the change, and what the change does there.
+    /// The index of the scope that the object pays afterwards, and what the change does there.
     fn charge(
         &mut self,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
-        pricing: &Pricing<'_>,
+        rules: &ChargeRules<'_>,
     ) -> Result<(i32, Effect), Error> {
-        match (payer(before), payer(after)) {
+        match (paid_scope(before), paid_scope(after)) {
             (Some((before, from)), Some((after, to))) if from == to => {
-                self.terms(to, Some(before), Some(after), pricing)
+                self.add_terms(to, Some(before), Some(after), rules)
             }
             (before, after) => {
                 if let Some((before, from)) = before {
-                    self.terms(from, Some(before), None, pricing)?;
+                    self.add_terms(from, Some(before), None, rules)?;
                 }
                 match after {
-                    Some((after, to)) => self.terms(to, None, Some(after), pricing),
+                    Some((after, to)) => self.add_terms(to, None, Some(after), rules),
                     None => Ok((0, Effect::default())),
                 }
             }
         }
     }
 
-    fn terms(
+    fn add_terms(
         &mut self,
         scope: &'a Scope,
         before: Option<&'a Account>,
         after: Option<&'a Account>,
-        pricing: &Pricing<'_>,
+        rules: &ChargeRules<'_>,
     ) -> Result<(i32, Effect), Error> {
-        let mut terms = terms_of(before, after)?;
-        pricing.see_to_lists(scope, &mut terms);
+        let mut terms = ledger_terms(before, after)?;
+        rules.require_listings(scope, &mut terms);
         let fresh = before.is_none() && after.is_some();
-        let grows = terms.iter().any(|t| t.delta > 0 || (t.key.is_empty() && t.child() > 0));
-        let keyed = terms.iter().any(|t| t.child() != 0 && after.is_some());
+        let grows = terms.iter().any(|t| t.delta > 0 || (t.key.is_empty() && t.child_delta() > 0));
+        let keyed = terms.iter().any(|t| t.child_delta() != 0 && after.is_some());
         let effect = Effect { fresh, grows: fresh || grows, keyed: fresh || keyed };
-        let wanted: Vec<_> =
-            terms.into_iter().filter(|t| effect.keyed || t.delta != 0 || t.child() != 0 || t.lists).collect();
+        let wanted: Vec<_> = terms
+            .into_iter()
+            .filter(|t| effect.keyed || t.delta != 0 || t.child_delta() != 0 || t.lists)
+            .collect();
         if wanted.is_empty() {
             return Ok((0, effect));
         }
-        let index = self.scopes.index(scope, &mut self.rows);
+        let index = self.scopes.index_of(scope, &mut self.rows);
         if let Some(tenant) =
             after.map(|after| after.tenant.as_str()).filter(|_| effect.grows || effect.keyed)
         {
-            self.ask(index, tenant, effect);
+            self.add_payer(index, tenant, effect);
         }
-        if let Some(paid) = at(&mut self.scopes.paid, index) {
+        if let Some(paid) = element_mut(&mut self.scopes.paid, index) {
             *paid = true;
         }
         for term in &wanted {
-            let row = self.rows.index(index, term.domain, term.key);
-            self.term(row, term, effect.keyed);
+            let row = self.rows.index_of(index, term.domain, term.key);
+            self.add_term(row, term, effect.keyed);
         }
         Ok((index, effect))
     }
 
-    /// A payer asks its scope for something.
-    fn ask(&mut self, scope: i32, tenant: &'a str, effect: Effect) {
-        if let Some(payer) = at(&mut self.scopes.payer, scope) {
-            self.together &= payer.is_none_or(|other| other == tenant);
+    /// Notes that an object of a tenant needs something from the scope.
+    fn add_payer(&mut self, scope: i32, tenant: &'a str, effect: Effect) {
+        if let Some(payer) = element_mut(&mut self.scopes.payer, scope) {
+            self.independent &= payer.is_none_or(|other| other == tenant);
             *payer = Some(tenant);
         }
-        if let Some(grows) = at(&mut self.scopes.grows, scope) {
+        if let Some(grows) = element_mut(&mut self.scopes.grows, scope) {
             *grows |= effect.grows;
         }
-        if let Some(fresh) = at(&mut self.scopes.fresh, scope) {
+        if let Some(fresh) = element_mut(&mut self.scopes.fresh, scope) {
             *fresh |= effect.fresh;
         }
     }
 
-    fn term(&mut self, row: i32, term: &Term<'_>, keyed: bool) {
+    fn add_term(&mut self, row: i32, term: &LedgerTerm<'_>, keyed: bool) {
         let rows = &mut self.rows;
         let add = |counts: &mut Vec<i32>, more: i32| {
-            if let Some(sum) = at(counts, row) {
+            if let Some(sum) = element_mut(counts, row) {
                 *sum = sum.saturating_add(more);
             }
         };
-        add(&mut rows.child, term.child());
-        add(&mut rows.joins, i32::from(term.has && term.child() > 0));
-        if let Some(lists) = at(&mut rows.lists, row) {
+        add(&mut rows.child, term.child_delta());
+        add(&mut rows.joins, i32::from(term.has && term.child_delta() > 0));
+        if let Some(lists) = element_mut(&mut rows.lists, row) {
             *lists |= term.lists;
         }
         add(&mut rows.keyed, i32::from(term.has && keyed));
-        if let Some(delta) = at(&mut rows.delta, row) {
+        if let Some(delta) = element_mut(&mut rows.delta, row) {
             *delta = delta.saturating_add(term.delta);
         }
-        if let Some(grow) = at(&mut rows.grow, row) {
+        if let Some(grow) = element_mut(&mut rows.grow, row) {
             *grow = grow.saturating_add(term.delta.max(0));
         }
         let detail = &mut self.detail;
         detail.t_row.push(row);
         detail.t_own.push(term.own.to_string());
         detail.t_delta.push(term.delta.to_string());
-        detail.t_child.push(term.child());
+        detail.t_child.push(term.child_delta());
         detail.t_carried.push(term.has);
         detail.t_lists.push(term.lists);
     }
 
-    /// The limits of a scope that the change sets.
-    fn limit(&mut self, before: Option<&'a Grants>, after: Option<&'a Grants>) -> Result<(), Error> {
+    /// Adds the limits of a scope that the write changes.
+    fn change_limits(&mut self, before: Option<&'a Grants>, after: Option<&'a Grants>) -> Result<(), Error> {
         const NONE: &BTreeMap<String, DomainLimits> = &BTreeMap::new();
         if before == after {
             return Ok(());
         }
         let Some(scope) = after.or(before).map(|grants| &grants.scope) else { return Ok(()) };
-        let index = self.scopes.index(scope, &mut self.rows);
+        let index = self.scopes.index_of(scope, &mut self.rows);
         let (was, is) = (before.map_or(NONE, |g| &g.domains), after.map_or(NONE, |g| &g.domains));
         for domain in was.keys().chain(is.keys()).collect::<BTreeSet<_>>() {
-            named(domain)?;
-            self.limit_domain(index, domain, was.get(domain), is.get(domain))?;
+            require_name(domain)?;
+            self.change_domain_limits(index, domain, was.get(domain), is.get(domain))?;
         }
         Ok(())
     }
 
-    fn limit_domain(
+    fn change_domain_limits(
         &mut self,
         scope: i32,
         domain: &'a str,
@@ -325,7 +342,7 @@ impl<'a> Quota<'a> {
         if was == is {
             return Ok(());
         }
-        if let Some(limited) = at(&mut self.scopes.limited, scope) {
+        if let Some(limited) = element_mut(&mut self.scopes.limited, scope) {
             *limited = true;
         }
         let mandatory = is.is_some_and(|limits| limits.mandatory);
@@ -333,40 +350,40 @@ impl<'a> Quota<'a> {
         let (old, new) =
             (was.map_or(NOTHING, |limits| &limits.hard), is.map_or(NOTHING, |limits| &limits.hard));
         for key in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
-            named(key)?;
+            require_name(key)?;
             let (was, is) = (old.get(key), new.get(key));
             if was != is {
-                let row = self.rows.index(scope, domain, key);
-                let parent = self.rows.index(scope, domain, "");
-                if let Some(more) = at(&mut self.rows.more_limits, parent) {
+                let row = self.rows.index_of(scope, domain, key);
+                let parent = self.rows.index_of(scope, domain, "");
+                if let Some(more) = element_mut(&mut self.rows.more_limits, parent) {
                     *more += i32::from(is.is_some()) - i32::from(was.is_some());
                 }
-                self.set(
+                self.set_limit(
                     row,
-                    Setting { hard: is.map(|hard| hard.nanos_text()), listed: false, mandatory, undercut },
+                    NewLimit { hard: is.map(|hard| hard.nanos_text()), listed: false, mandatory, undercut },
                 );
             }
         }
         if was.map(|limits| limits.mandatory) != is.map(|limits| limits.mandatory) {
-            let row = self.rows.index(scope, domain, "");
-            self.set(row, Setting { hard: None, listed: is.is_some(), mandatory, undercut });
+            let row = self.rows.index_of(scope, domain, "");
+            self.set_limit(row, NewLimit { hard: None, listed: is.is_some(), mandatory, undercut });
         }
         Ok(())
     }
 
-    fn set(&mut self, row: i32, setting: Setting) {
-        let Setting { hard, listed, mandatory, undercut } = setting;
+    fn set_limit(&mut self, row: i32, setting: NewLimit) {
+        let NewLimit { hard, listed, mandatory, undercut } = setting;
         let flags = [
             (&mut self.rows.sets, true),
             (&mut self.rows.new_listed, listed),
             (&mut self.rows.new_mandatory, mandatory),
         ];
         for (list, value) in flags {
-            if let Some(flag) = at(list, row) {
+            if let Some(flag) = element_mut(list, row) {
                 *flag = value;
             }
         }
-        if let Some(new_hard) = at(&mut self.rows.new_hard, row) {
+        if let Some(new_hard) = element_mut(&mut self.rows.new_hard, row) {
             new_hard.clone_from(&hard);
         }
         let detail = &mut self.detail;
@@ -381,8 +398,8 @@ impl<'a> Quota<'a> {
         });
     }
 
-    /// A create takes the object's places, and a delete gives them back. An update or a move keeps them.
-    fn claim(&mut self, write: &'a Write, entry: i32) -> Result<(), Error> {
+    /// Adds the claims of a created or deleted object. An update or a move may not change them.
+    fn change_claims(&mut self, write: &'a Write, entry: i32) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         if let (Some(before), Some(after)) = (before, after) {
             return if before.claims == after.claims {
@@ -392,21 +409,21 @@ impl<'a> Quota<'a> {
             };
         }
         for claim in after.or(before).map(|account| account.claims.as_slice()).unwrap_or_default() {
-            let (index, alone) = self.claims.index(claim, write.uid, entry)?;
-            self.together &= alone;
+            let (index, alone) = self.claims.index_of(claim, write.uid, entry)?;
+            self.independent &= alone;
             self.detail.w_place.push(index);
         }
         Ok(())
     }
 
-    /// The same, write by write.
+    /// The changes write by write.
     pub(super) fn detail(&self) -> Result<String, Error> {
         serde_json::to_string(&self.detail).map_err(|error| Error::Corrupt(format!("a batch: {error}")))
     }
 
-    /// Whether the sums say everything, and whether anything grows.
+    /// Whether the writes are independent of each other, and whether anything grows.
     pub(super) fn flags(&self) -> (bool, bool) {
-        (self.together && self.scopes.are_apart(), self.grows)
+        (self.independent && self.scopes.are_independent(), self.grows)
     }
 
     pub(super) fn bind<'q>(
@@ -444,33 +461,37 @@ impl<'a> Quota<'a> {
     }
 }
 
-fn payer(account: Option<&Account>) -> Option<(&Account, &Scope)> {
+/// The account and the scope that it pays, if it pays one.
+fn paid_scope(account: Option<&Account>) -> Option<(&Account, &Scope)> {
     let account = account?;
     Some((account, account.pays.as_ref()?))
 }
 
-/// A charge's terms: the keys of a domain before the domain, the scope's own row last.
-fn terms_of<'a>(before: Option<&'a Account>, after: Option<&'a Account>) -> Result<Vec<Term<'a>>, Error> {
+/// The terms of a change of charge: the keys of a domain before the domain, the scope's own row last.
+fn ledger_terms<'a>(
+    before: Option<&'a Account>,
+    after: Option<&'a Account>,
+) -> Result<Vec<LedgerTerm<'a>>, Error> {
     let (old, new) = (domains(before), domains(after));
     let mut terms = Vec::new();
     for domain in old.union(&new).copied() {
-        named(domain)?;
+        require_name(domain)?;
         let (was, is) = (keys(before, domain), keys(after, domain));
         for key in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
-            named(key)?;
+            require_name(key)?;
             let (own, had) = was.get(key).copied().unwrap_or_default();
             let (amount, has) = is.get(key).copied().unwrap_or_default();
             if own < 0 || amount < 0 {
                 return Err(Error::Corrupt(format!("a charge of {key} below nothing")));
             }
-            terms.push(Term { domain, key, own, delta: amount - own, had, has, lists: false });
+            terms.push(LedgerTerm { domain, key, own, delta: amount - own, had, has, lists: false });
         }
         let (had, has) = (old.contains(domain), new.contains(domain));
-        terms.push(Term { domain, key: "", own: 0, delta: 0, had, has, lists: false });
+        terms.push(LedgerTerm { domain, key: "", own: 0, delta: 0, had, has, lists: false });
     }
     if before.is_some() != after.is_some() {
         let (had, has) = (before.is_some(), after.is_some());
-        terms.push(Term { domain: "", key: "", own: 0, delta: 0, had, has, lists: false });
+        terms.push(LedgerTerm { domain: "", key: "", own: 0, delta: 0, had, has, lists: false });
     }
     Ok(terms)
 }
@@ -490,9 +511,9 @@ fn keys<'a>(account: Option<&'a Account>, domain: &str) -> BTreeMap<&'a str, (i1
     found
 }
 
-/// The amount that the write asked for at this place: the amounts of a refusal are printed with the same family of
-/// suffixes.
-pub(crate) fn asked<'a>(
+/// The amount that the write requests for a key, as a cost or as a limit. The amounts of a refusal are printed with the
+/// same family of suffixes.
+pub(crate) fn requested_amount<'a>(
     after: Option<&'a Account>,
     limit: bool,
     domain: &str,
@@ -503,9 +524,9 @@ pub(crate) fn asked<'a>(
     amounts.get(key)
 }
 
-/// Whether a kind's objects concern the ledger in this write.
-pub(super) fn concerns_ledger(write: &Write, standings: &Standings) -> bool {
+/// Whether a write changes or checks anything in the ledger.
+pub(super) fn affects_ledger(write: &Write, scope_roles: &ScopeRoles) -> bool {
     let kind: KindId = write.key.kind;
     let mut sides = [write.change.before(), write.change.after()].into_iter().flatten();
-    standings.of(kind).is_some() || sides.any(Account::is_charged)
+    scope_roles.of(kind).is_some() || sides.any(Account::is_charged)
 }

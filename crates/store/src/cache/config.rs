@@ -3,50 +3,51 @@
 use super::ring::RingLimits;
 use std::time::Duration;
 
-/// How long changes are kept at least, unless they are too many or have twice the bytes that the ring should have.
-/// Bookmarks are a minute apart: a client that comes back with the last one finds what followed.
+/// Changes are kept at least this long, unless there are too many or they have twice the bytes of the ring. Bookmarks
+/// are a minute apart, so a client that comes back with its last bookmark finds all later changes.
 const AGE_MIN: Duration = Duration::from_secs(75);
 
-/// Where the cache listens for NOTIFY. It has to be a direct connection: a transaction-pooling proxy forgets LISTEN.
+/// The server at which the cache listens for NOTIFY. The connection must be direct: a proxy that pools transactions
+/// loses LISTEN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// At the server that makes the history.
+    /// The primary.
     #[default]
     Same,
-    /// Elsewhere: `postgres://…`
+    /// The server at this URL, `postgres://…`.
     At(String),
-    /// Nowhere: poll alone.
+    /// None: the cache only polls.
     Off,
 }
 
 /// How the cache follows the database.
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
-    /// The server that takes the writes, where the cache reads from a standby of it: `postgres://…`. It alone says what is
-    /// committed and whose history counts; objects and events come from the standby, but for events beyond the ring.
+    /// The primary, `postgres://…`, if the cache reads from a standby of it. Only the primary says what is committed
+    /// and whose history counts. Objects and events come from the standby, except events that are older than the ring.
     pub primary: Option<String>,
-    /// LISTEN only makes changes arrive sooner.
+    /// Where to LISTEN. It only makes changes arrive sooner.
     pub listen: Listen,
-    /// Whether statements may stay prepared in a session; not through a transaction-pooling proxy.
+    /// Whether statements may stay prepared in a session. Must be off for a proxy that pools transactions.
     pub prepared: bool,
-    /// Longest time between two looks at the database.
+    /// Longest time between two polls of the database.
     pub poll: Duration,
     /// Most changes in the ring.
     pub ring_changes: usize,
-    /// Bytes in the ring; twice as many while changes come so fast that a watch that comes back within 75 s would not
-    /// find its place.
+    /// Bytes in the ring. It may have twice as many while changes come so fast that a watch that comes back within 75 s
+    /// would not find its changes otherwise.
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
-    /// Bytes of objects in the history: an event with more bytes after it is given up sooner.
+    /// Bytes of objects in the history. An event with more bytes after it is deleted before its time.
     pub retention_bytes: u64,
     /// How long history is kept whatever its size, so that interrupted watches can go on.
     pub retention_min: Duration,
-    /// How long the outcome of a batch is remembered: far longer than anybody asks for it.
+    /// How long the outcome of a batch is kept: far longer than any writer asks for it.
     pub batches_kept: Duration,
     /// How often history is compacted.
     pub compact_every: Duration,
-    /// Most watches at a time.
+    /// Most watches that are open at a time.
     pub watches: usize,
 }
 
@@ -74,8 +75,8 @@ impl CacheConfig {
         RingLimits {
             changes: self.ring_changes,
             bytes: self.ring_bytes,
-            shortest: AGE_MIN,
-            age: AGE_MIN.max(self.retention + self.compact_every),
+            age_min: AGE_MIN,
+            age_max: AGE_MIN.max(self.retention + self.compact_every),
         }
     }
 }

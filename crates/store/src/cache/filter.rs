@@ -1,4 +1,4 @@
-//! What one reader sees: his selection, cut down to what exists for him.
+//! The objects that one reader gets: those of his selection that he may see.
 
 use crate::access::{Access, Visibility};
 use crate::model::{Attributes, Entry, Key};
@@ -34,8 +34,8 @@ impl Filter {
         self.fields
     }
 
-    /// Whether every object of the selection's namespace passes.
-    pub(crate) fn takes_all(&self) -> bool {
+    /// Whether every object in the selection's namespace matches.
+    pub(crate) fn selects_all(&self) -> bool {
         self.selection.labels.is_empty()
             && self.selection.fields.is_empty()
             && *self.access.visibility() == Visibility::Everything
@@ -72,7 +72,7 @@ impl Filter {
         self.accepts(&entry.key, &entry.attributes)
     }
 
-    /// Whether an object with these attributes is in the selection and exists for the reader.
+    /// Whether an object with these attributes is in the selection and visible to the reader.
     pub(crate) fn accepts(&self, key: &Key, attributes: &Attributes) -> bool {
         let selection = &self.selection;
         key.kind == selection.kind

@@ -2,7 +2,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use runtime::Metrics;
 
-/// What the read side counts.
+/// Metrics of the read side.
 #[derive(Debug, Default)]
 pub(crate) struct CacheMetrics {
     pub(crate) revision: Gauge,
@@ -11,7 +11,7 @@ pub(crate) struct CacheMetrics {
     pub(crate) ring_changes: Gauge,
     pub(crate) ring_bytes: Gauge,
     pub(crate) watches: Gauge,
-    pub(crate) looks: Counter,
+    pub(crate) polls: Counter,
     pub(crate) events: Counter,
     pub(crate) fills: Counter,
     pub(crate) divergences: Counter,
@@ -33,7 +33,7 @@ impl CacheMetrics {
             metrics.register(name, help, gauge.clone());
         }
         let counters = [
-            ("store_tail_looks", "Looks of the tail at the database", &self.looks),
+            ("store_tail_looks", "Looks of the tail at the database", &self.polls),
             ("store_tail_events", "Events that the tail has read", &self.events),
             ("store_cache_fills", "Times that the cache was filled from a snapshot", &self.fills),
             ("store_divergences", "Times that this replica found history diverged", &self.divergences),
@@ -46,7 +46,7 @@ impl CacheMetrics {
     }
 }
 
-/// A number for a gauge.
-pub(crate) fn gauged<N: TryInto<i64>>(number: N) -> i64 {
+/// A number as the value of a gauge.
+pub(crate) fn gauge_value<N: TryInto<i64>>(number: N) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }

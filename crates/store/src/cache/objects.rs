@@ -4,16 +4,17 @@ use super::filter::{Filter, TermSubject};
 use crate::access::{Sight, Visibility};
 use crate::model::{Attributes, Entry, Key};
 use std::cmp::Ordering;
-use std::collections::btree_map::Entry as Place;
+use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// An index is used when it leaves at most this part of the objects; else a walk in order is cheaper.
-const INDEX_PAYS: usize = 8;
+/// An index is used if it finds at most one object in so many. Otherwise a scan in order is cheaper.
+const INDEX_SELECTIVITY: usize = 8;
 
-/// An object's place in lists: `namespace/name`, or `name` in cluster scope, compared bytewise as one text.
+/// An object's path, which gives its position in lists: `namespace/name`, or `name` in cluster scope. Paths are
+/// compared bytewise as one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) namespace: Arc<str>,
@@ -25,7 +26,7 @@ impl Path {
         Self { namespace: Arc::clone(&key.namespace), name: Arc::clone(&key.name) }
     }
 
-    /// The first place of a namespace.
+    /// The path before all objects of a namespace.
     pub(crate) fn first_of(namespace: &str) -> Self {
         Self { namespace: Arc::from(namespace), name: Arc::from("") }
     }
@@ -69,24 +70,24 @@ impl PartialOrd for Path {
 
 type Slot = u32;
 
-/// The current objects of one kind. An object keeps its slot for life, so that a change that leaves the
-/// attributes alone touches neither the order nor the index.
+/// The current objects of one kind. An object keeps its slot as long as it exists, so a change that keeps the
+/// attributes touches neither the order nor the index.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     paths: BTreeMap<Path, Slot>,
     entries: Vec<Option<Arc<Entry>>>,
     free: Vec<Slot>,
     index: ValueIndex,
-    /// Objects that callers see although they do not see their namespace.
-    seen_widely: usize,
+    /// The number of objects that callers see even if they do not see the namespace.
+    broadly_visible: usize,
 }
 
-fn is_seen_widely(attributes: &Attributes) -> bool {
+fn is_broadly_visible(attributes: &Attributes) -> bool {
     attributes.tenant_wide || attributes.public
 }
 
 impl Objects {
-    /// Builds all at once: much cheaper than one insert after another.
+    /// Builds all indexes at once, which is much cheaper than one insert after another.
     pub(crate) fn build(entries: Vec<Arc<Entry>>) -> Self {
         let mut objects = Self::default();
         let mut terms = Vec::new();
@@ -95,7 +96,8 @@ impl Objects {
             terms.extend(objects.index.terms(&entry.attributes).map(|term| posting(term, slot)));
         }
         objects.index.postings = terms.into_iter().collect();
-        objects.seen_widely = entries.iter().filter(|entry| is_seen_widely(&entry.attributes)).count();
+        objects.broadly_visible =
+            entries.iter().filter(|entry| is_broadly_visible(&entry.attributes)).count();
         objects.entries = entries.into_iter().map(Some).collect();
         objects
     }
@@ -105,40 +107,41 @@ impl Objects {
     }
 
     pub(crate) fn get(&self, path: &Path) -> Option<&Arc<Entry>> {
-        self.at(*self.paths.get(path)?)
+        self.at_slot(*self.paths.get(path)?)
     }
 
-    /// Puts an object in. Returns it, and the state before. It shares the memory of its name with the state before.
+    /// Puts an object in. Returns it and its state before. Both share the memory of the name.
     pub(crate) fn put(&mut self, entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
-        let is_now = usize::from(is_seen_widely(&entry.attributes));
+        let is_now = usize::from(is_broadly_visible(&entry.attributes));
         let (entry, old) = self.replace(entry);
-        let was = old.as_ref().map_or(0, |old| usize::from(is_seen_widely(&old.attributes)));
-        self.seen_widely = self.seen_widely.saturating_add(is_now).saturating_sub(was);
+        let was = old.as_ref().map_or(0, |old| usize::from(is_broadly_visible(&old.attributes)));
+        self.broadly_visible = self.broadly_visible.saturating_add(is_now).saturating_sub(was);
         (entry, old)
     }
 
     fn replace(&mut self, mut entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
         match self.paths.entry(Path::of(&entry.key)) {
-            Place::Occupied(known) => {
-                let slot = *known.get();
-                entry.key.name = Arc::clone(&known.key().name);
+            MapEntry::Occupied(occupied) => {
+                let slot = *occupied.get();
+                entry.key.name = Arc::clone(&occupied.key().name);
                 let entry = Arc::new(entry);
-                let old = place(&mut self.entries, slot).and_then(|place| place.replace(Arc::clone(&entry)));
+                let old =
+                    slot_mut(&mut self.entries, slot).and_then(|place| place.replace(Arc::clone(&entry)));
                 if let Some(old) = old.as_ref().filter(|old| old.attributes != entry.attributes) {
                     self.index.remove(&old.attributes, slot);
                     self.index.insert(&entry.attributes, slot);
                 }
                 (entry, old)
             }
-            Place::Vacant(path) => {
+            MapEntry::Vacant(vacant) => {
                 let slot = self.free.pop().unwrap_or_else(|| {
                     self.entries.push(None);
                     Slot::try_from(self.entries.len() - 1).unwrap_or(Slot::MAX)
                 });
-                path.insert(slot);
+                vacant.insert(slot);
                 self.index.insert(&entry.attributes, slot);
                 let entry = Arc::new(entry);
-                if let Some(place) = place(&mut self.entries, slot) {
+                if let Some(place) = slot_mut(&mut self.entries, slot) {
                     *place = Some(Arc::clone(&entry));
                 }
                 (entry, None)
@@ -149,10 +152,11 @@ impl Objects {
     /// Takes an object out.
     pub(crate) fn remove(&mut self, path: &Path) -> Option<Arc<Entry>> {
         let slot = self.paths.remove(path)?;
-        let old = place(&mut self.entries, slot)?.take()?;
+        let old = slot_mut(&mut self.entries, slot)?.take()?;
         self.index.remove(&old.attributes, slot);
         self.free.push(slot);
-        self.seen_widely = self.seen_widely.saturating_sub(usize::from(is_seen_widely(&old.attributes)));
+        self.broadly_visible =
+            self.broadly_visible.saturating_sub(usize::from(is_broadly_visible(&old.attributes)));
         Some(old)
     }
 
@@ -170,10 +174,10 @@ impl Objects {
         self.paths
             .range((from, Bound::Unbounded))
             .take_while(move |(path, _)| namespace.is_none_or(|namespace| *path.namespace == *namespace))
-            .filter_map(|(path, slot)| Some((path, self.at(*slot)?)))
+            .filter_map(|(path, slot)| Some((path, self.at_slot(*slot)?)))
     }
 
-    /// How many objects [`Self::range`] has.
+    /// The number of objects in [`Self::range`].
     pub(crate) fn count(&self, start: Bound<&Path>, namespace: Option<&str>) -> usize {
         match (start, namespace) {
             (Bound::Unbounded, None) => self.len(),
@@ -182,44 +186,45 @@ impl Objects {
         }
     }
 
-    /// A few objects that include all matches, in no order, if an index can tell them.
+    /// A few objects that include all matches, in no order. `None` if no index is selective enough.
     pub(crate) fn candidates(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
         let namespace = filter.namespace().or_else(|| self.is_cluster_scoped().then_some(""));
         if let (Some(name), Some(namespace)) = (filter.name(), namespace) {
             let path = Path { namespace: Arc::from(namespace), name: Arc::from(name) };
             return Some(self.get(&path).into_iter().collect());
         }
-        if let Some(seen) = self.seen(filter) {
+        if let Some(seen) = self.visible_by_namespace(filter) {
             return Some(seen);
         }
-        let slots = self.index.search(filter, self.len() / INDEX_PAYS)?;
-        Some(slots.into_iter().filter_map(|slot| self.at(slot)).collect())
+        let slots = self.index.search(filter, self.len() / INDEX_SELECTIVITY)?;
+        Some(slots.into_iter().filter_map(|slot| self.at_slot(slot)).collect())
     }
 
-    /// The objects in the namespaces that the caller sees, and the objects of the same names, if they are few.
-    fn seen(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
+    /// The objects in the namespaces that the caller sees, or the cluster-scoped objects of the same names. `None` if
+    /// they are many, or not all that the caller sees.
+    fn visible_by_namespace(&self, filter: &Filter) -> Option<Vec<&Arc<Entry>>> {
         let Visibility::Tenants(sights) = filter.visibility() else { return None };
-        if filter.namespace().is_some() || self.seen_widely > 0 {
+        if filter.namespace().is_some() || self.broadly_visible > 0 {
             return None;
         }
-        let most = self.len() / INDEX_PAYS;
+        let max = self.len() / INDEX_SELECTIVITY;
         let is_cluster_scoped = self.is_cluster_scoped();
         let mut found = Vec::new();
         for sight in sights.iter() {
             let Sight::Namespaces(namespaces) = &sight.sight else { return None };
-            if namespaces.len() > most {
+            if namespaces.len() > max {
                 return None;
             }
             for namespace in namespaces.iter() {
                 if is_cluster_scoped {
                     found.extend(self.get(&Path { namespace: Arc::from(""), name: Arc::from(&**namespace) }));
                 } else {
-                    let left = (most + 1).saturating_sub(found.len());
+                    let left = (max + 1).saturating_sub(found.len());
                     found.extend(
                         self.range(Bound::Unbounded, Some(namespace)).take(left).map(|(_, entry)| entry),
                     );
                 }
-                if found.len() > most {
+                if found.len() > max {
                     return None;
                 }
             }
@@ -231,17 +236,17 @@ impl Objects {
         self.paths.first_key_value().is_some_and(|(path, _)| path.namespace.is_empty())
     }
 
-    fn at(&self, slot: Slot) -> Option<&Arc<Entry>> {
+    fn at_slot(&self, slot: Slot) -> Option<&Arc<Entry>> {
         self.entries.get(usize::try_from(slot).ok()?)?.as_ref()
     }
 }
 
-fn place(entries: &mut [Option<Arc<Entry>>], slot: Slot) -> Option<&mut Option<Arc<Entry>>> {
+fn slot_mut(entries: &mut [Option<Arc<Entry>>], slot: Slot) -> Option<&mut Option<Arc<Entry>>> {
     entries.get_mut(usize::try_from(slot).ok()?)
 }
 
-/// Slots by a hash of what selects them: a tenant, a label with its value, a field with its value. Two terms
-/// that share a hash only make a search longer: what it finds is looked at again.
+/// Slots by a hash of a term: a tenant, a label with its value, or a field with its value. Two terms with the same hash
+/// only make a search longer, as the filter checks everything that is found.
 #[derive(Debug, Default)]
 struct ValueIndex {
     postings: BTreeSet<u64>,
@@ -265,7 +270,7 @@ impl ValueIndex {
         u32::try_from(self.hasher.hash_one(term) >> 32).unwrap_or_default()
     }
 
-    /// The terms of an object. An absent field has none: there are many, and they select little.
+    /// The terms of an object. An absent field has no term, as too many objects would share it.
     fn terms<'a>(&'a self, attributes: &'a Attributes) -> impl Iterator<Item = u32> + 'a {
         let tenant = attributes.tenant.iter().map(|tenant| Term::Tenant(tenant));
         let tenant = tenant.chain(attributes.public.then_some(Term::Public));
@@ -293,11 +298,11 @@ impl ValueIndex {
             .map(|posting| Slot::try_from(posting & u64::from(Slot::MAX)).unwrap_or_default())
     }
 
-    /// The slots of the narrowest condition, if it leaves at most `most`.
-    fn search(&self, filter: &Filter, most: usize) -> Option<BTreeSet<Slot>> {
+    /// The slots of the most selective condition, if they are at most `max`.
+    fn search(&self, filter: &Filter, max: usize) -> Option<BTreeSet<Slot>> {
         let mut best: Option<(usize, Vec<u32>)> = None;
         for terms in self.conditions(filter) {
-            let limit = best.as_ref().map_or(most, |(count, _)| *count);
+            let limit = best.as_ref().map_or(max, |(count, _)| *count);
             let count = terms.iter().flat_map(|term| self.slots(*term)).take(limit + 1).count();
             if count <= limit {
                 best = Some((count, terms));
@@ -307,7 +312,8 @@ impl ValueIndex {
         Some(terms.into_iter().flat_map(|term| self.slots(term)).collect())
     }
 
-    /// Conditions that every match fulfils. A condition is a list of terms, of which the match has at least one.
+    /// Conditions that every match meets. A condition is a list of terms; it is met by an object with at least one of
+    /// them.
     fn conditions(&self, filter: &Filter) -> Vec<Vec<u32>> {
         let tenant = match filter.visibility() {
             Visibility::Tenants(sights) => {

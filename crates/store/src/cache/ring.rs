@@ -1,4 +1,4 @@
-//! The last changes, with the states before and after: to undo them, and to tell them to watches again.
+//! The last changes, with the states before and after. Lists at an earlier revision undo them, watches replay them.
 
 use super::objects::Path;
 use crate::cache::filter::Filter;
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 /// What a change costs beside the body it keeps alive.
 const CHANGE_OVERHEAD: usize = 512;
 
-/// One event, with what was there before it.
+/// One event, with the state of the object before it.
 #[derive(Clone, Debug)]
 pub(crate) struct RingChange {
     /// The state before; absent for a create. Its body is empty where only the attributes are known.
     pub(crate) old: Option<Arc<Entry>>,
-    /// The state after; of a deletion the last state, at the deletion's revision.
+    /// The state after. For a deletion: the last state, at the deletion's revision.
     pub(crate) new: Arc<Entry>,
     /// Whether the object is gone.
     pub(crate) deleted: bool,
@@ -28,7 +28,7 @@ impl RingChange {
         self.new.revision
     }
 
-    /// What the change is to a reader.
+    /// How a reader sees the change; `None` if he does not.
     pub(crate) fn seen_by(&self, filter: &Filter) -> Option<SeenChange> {
         let before = self.old.as_ref().is_some_and(|old| filter.matches(old));
         let after = filter.matches(&self.new);
@@ -44,7 +44,7 @@ impl RingChange {
     /// For a reader whose selection the object has left: the last state that he saw, at this change's revision.
     pub(crate) fn left(&self) -> Option<Arc<Entry>> {
         let old = self.old.as_ref()?;
-        let body = if old.body.is_empty() { identity_of(&self.new.body) } else { old.body.clone() };
+        let body = if old.body.is_empty() { identity_fields(&self.new.body) } else { old.body.clone() };
         Some(Arc::new(Entry { revision: self.revision(), body, ..Entry::clone(old) }))
     }
 
@@ -65,9 +65,9 @@ pub(crate) enum SeenChange {
     Left,
 }
 
-/// The fields of an object that are the same at every revision. The other fields of a forgotten state must not be
-/// taken from the next state: the reader may have no right to see that one.
-fn identity_of(body: &[u8]) -> Bytes {
+/// A body with the fields of an object that never change. It stands for a state that is not known any more. The other
+/// fields are not taken from the next state, as the reader may have no right to see that one.
+fn identity_fields(body: &[u8]) -> Bytes {
     let Ok(Value::Object(whole)) = serde_json::from_slice(body) else { return Bytes::from_static(b"{}") };
     let mut metadata = Map::new();
     if let Some(Value::Object(known)) = whole.get("metadata") {
@@ -87,29 +87,30 @@ fn identity_of(body: &[u8]) -> Bytes {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingLimits {
     pub(crate) changes: usize,
-    /// Beyond so many bytes changes are kept only for the shortest time, and never more than twice as many bytes.
+    /// Beyond so many bytes, changes are kept only up to `age_min`. Beyond twice as many bytes, they are dropped at
+    /// once.
     pub(crate) bytes: usize,
-    pub(crate) shortest: Duration,
-    pub(crate) age: Duration,
+    pub(crate) age_min: Duration,
+    pub(crate) age_max: Duration,
 }
 
 impl RingLimits {
-    /// Bytes that the ring never goes beyond.
-    pub(crate) fn bytes_most(&self) -> usize {
+    /// The ring never has more bytes.
+    pub(crate) fn bytes_limit(&self) -> usize {
         self.bytes.saturating_mul(2)
     }
 
-    /// Whether the oldest change is dropped.
-    fn is_beyond(&self, changes: usize, bytes: usize, age: Duration) -> bool {
+    /// Whether a ring of this size, whose oldest change has this age, must drop that change.
+    fn is_exceeded(&self, changes: usize, bytes: usize, age: Duration) -> bool {
         changes > self.changes
-            || bytes > self.bytes_most()
-            || (bytes > self.bytes && age > self.shortest)
-            || age > self.age
+            || bytes > self.bytes_limit()
+            || (bytes > self.bytes && age > self.age_min)
+            || age > self.age_max
     }
 }
 
 #[derive(Debug)]
-struct Kept {
+struct RingEntry {
     change: Arc<RingChange>,
     since: Instant,
 }
@@ -117,7 +118,7 @@ struct Kept {
 /// The last changes in order of revision.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    kept: VecDeque<Kept>,
+    entries: VecDeque<RingEntry>,
     bytes: usize,
     limits: RingLimits,
     floor: Revision,
@@ -125,28 +126,28 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// An empty ring that knows every change after `floor`.
+    /// An empty ring for the changes after `floor`.
     pub(crate) fn new(limits: RingLimits, floor: Revision) -> Self {
-        Self { kept: VecDeque::new(), bytes: 0, limits, floor, undo_floor: floor }
+        Self { entries: VecDeque::new(), bytes: 0, limits, floor, undo_floor: floor }
     }
 
-    /// Every change after this revision is here.
+    /// The ring has every change after this revision.
     pub(crate) fn floor(&self) -> Revision {
         self.floor
     }
 
-    /// States from this revision on can be had by undoing changes.
+    /// The oldest revision whose state can be had by undoing changes.
     pub(crate) fn undo_floor(&self) -> Revision {
         self.undo_floor
     }
 
     /// The newest change.
     pub(crate) fn last(&self) -> Option<&Arc<RingChange>> {
-        self.kept.back().map(|kept| &kept.change)
+        self.entries.back().map(|entry| &entry.change)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.kept.len()
+        self.entries.len()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -158,27 +159,27 @@ impl Ring {
             self.undo_floor = change.revision();
         }
         self.bytes += change.weight();
-        self.kept.push_back(Kept { change, since: now });
-        while let Some(first) = self.kept.front() {
+        self.entries.push_back(RingEntry { change, since: now });
+        while let Some(first) = self.entries.front() {
             let age = now.saturating_duration_since(first.since);
-            if !self.limits.is_beyond(self.kept.len(), self.bytes, age) {
+            if !self.limits.is_exceeded(self.entries.len(), self.bytes, age) {
                 break;
             }
             self.bytes = self.bytes.saturating_sub(first.change.weight());
             self.floor = first.change.revision();
             self.undo_floor = self.undo_floor.max(self.floor);
-            self.kept.pop_front();
+            self.entries.pop_front();
         }
     }
 
     /// Changes after a revision, oldest first.
     pub(crate) fn after(&self, revision: Revision) -> impl Iterator<Item = &Arc<RingChange>> {
-        let start = self.kept.partition_point(|kept| kept.change.revision() <= revision);
-        self.kept.range(start..).map(|kept| &kept.change)
+        let start = self.entries.partition_point(|entry| entry.change.revision() <= revision);
+        self.entries.range(start..).map(|entry| &entry.change)
     }
 }
 
-/// Objects that were different: as they were, or absent.
+/// Objects that have changed since a revision, as they were then; `None` if they did not exist.
 pub(crate) type Undo = std::collections::BTreeMap<Path, Option<Arc<Entry>>>;
 
 #[cfg(test)]
@@ -194,8 +195,8 @@ mod tests {
         let limits = RingLimits {
             changes,
             bytes: 100_000,
-            shortest: Duration::from_secs(15),
-            age: Duration::from_mins(1),
+            age_min: Duration::from_secs(15),
+            age_max: Duration::from_mins(1),
         };
         let (mut ring, start) = (Ring::new(limits, Revision(0)), Instant::now());
         for second in 1..=seconds {
@@ -230,12 +231,12 @@ mod tests {
         let limits = RingLimits {
             changes: 1000,
             bytes: 100_000,
-            shortest: Duration::from_secs(15),
-            age: Duration::from_mins(1),
+            age_min: Duration::from_secs(15),
+            age_max: Duration::from_mins(1),
         };
-        assert!(!limits.is_beyond(20, 200_000, Duration::ZERO));
-        assert!(limits.is_beyond(20, 200_001, Duration::ZERO));
-        assert!(!limits.is_beyond(20, 100_000, Duration::from_mins(1)));
-        assert!(limits.is_beyond(1, 1, Duration::from_secs(61)));
+        assert!(!limits.is_exceeded(20, 200_000, Duration::ZERO));
+        assert!(limits.is_exceeded(20, 200_001, Duration::ZERO));
+        assert!(!limits.is_exceeded(20, 100_000, Duration::from_mins(1)));
+        assert!(limits.is_exceeded(1, 1, Duration::from_secs(61)));
     }
 }

@@ -1,4 +1,4 @@
-//! Everything the cache holds, at one revision.
+//! The state of the cache at one revision.
 
 use super::objects::{Objects, Path};
 use super::ring::{Ring, RingChange, RingLimits};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Instant;
 use uuid::Uuid;
 
-/// Namespaces that nobody uses any more are dropped when there are this many, and then at every doubling.
-const NAMES_FLOOR: usize = 1024;
+/// Unused namespaces are dropped when so many are interned, and then at every doubling.
+const INTERNED_FLOOR: usize = 1024;
 
-/// A row of `events`, its attributes read.
+/// A row of `events`, with the attributes of its object.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub(crate) entry: Entry,
@@ -22,7 +22,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// The change, as far as the event alone tells it.
+    /// The change, as far as the event alone shows it: the state before has attributes and no body.
     pub(crate) fn into_change(self) -> RingChange {
         let new = Arc::new(self.entry);
         let old = self.before.map(|attributes| Arc::new(without_body(&new, attributes)));
@@ -43,14 +43,14 @@ fn without_body(new: &Entry, attributes: Attributes) -> Entry {
 /// All objects of all kinds and the last changes.
 #[derive(Debug)]
 pub(crate) struct CacheState {
-    /// A rebuild begins a new generation: what was read from a state of another one means nothing here.
+    /// Filling the cache anew begins a new generation. What was read from another generation is of no use here.
     pub(crate) generation: u64,
     pub(crate) epoch: Uuid,
     pub(crate) revision: Revision,
     pub(crate) kinds: BTreeMap<KindId, Objects>,
     pub(crate) ring: Ring,
     footprints: Footprints,
-    names: Names,
+    namespaces: NamespaceInterner,
 }
 
 impl CacheState {
@@ -62,7 +62,7 @@ impl CacheState {
             kinds: BTreeMap::new(),
             ring: Ring::new(limits, Revision::default()),
             footprints: Footprints::default(),
-            names: Names::default(),
+            namespaces: NamespaceInterner::default(),
         }
     }
 
@@ -75,7 +75,8 @@ impl CacheState {
         &self.footprints
     }
 
-    /// Applies an event and keeps it in the ring. Events must come in order; one seen before does nothing.
+    /// Applies an event and keeps it in the ring. Events must come in order; an event that is applied already does
+    /// nothing.
     pub(crate) fn apply(&mut self, mut event: Event, now: Instant) -> Option<Arc<RingChange>> {
         let revision = event.entry.revision;
         if revision <= self.revision {
@@ -83,7 +84,7 @@ impl CacheState {
         }
         self.revision = revision;
         let key = &mut event.entry.key;
-        key.namespace = self.names.share(&key.namespace);
+        key.namespace = self.namespaces.intern(&key.namespace);
         let objects = self.kinds.entry(key.kind).or_default();
         let (new, old) = if event.deleted {
             let old = objects.remove(&Path::of(key));
@@ -97,7 +98,7 @@ impl CacheState {
         Some(change)
     }
 
-    /// One object at a revision that can still be undone to.
+    /// One object at a revision for which [`CacheInner::check_undo`](super::inner::CacheInner::check_undo) succeeds.
     pub(crate) fn get_at(&self, kind: KindId, path: &Path, revision: Revision) -> Option<Arc<Entry>> {
         let changed = self.ring.after(revision).find(|change| {
             let key = &change.new.key;
@@ -110,69 +111,69 @@ impl CacheState {
     }
 }
 
-/// One allocation for each namespace.
+/// Shares one allocation among all keys of a namespace.
 #[derive(Debug)]
-pub(crate) struct Names {
-    known: HashSet<Arc<str>>,
+pub(crate) struct NamespaceInterner {
+    interned: HashSet<Arc<str>>,
     sweep_at: usize,
 }
 
-impl Default for Names {
+impl Default for NamespaceInterner {
     fn default() -> Self {
-        Self { known: HashSet::new(), sweep_at: NAMES_FLOOR }
+        Self { interned: HashSet::new(), sweep_at: INTERNED_FLOOR }
     }
 }
 
-impl Names {
-    pub(crate) fn share(&mut self, name: &Arc<str>) -> Arc<str> {
-        if let Some(known) = self.known.get(name) {
-            return Arc::clone(known);
+impl NamespaceInterner {
+    pub(crate) fn intern(&mut self, name: &Arc<str>) -> Arc<str> {
+        if let Some(interned) = self.interned.get(name) {
+            return Arc::clone(interned);
         }
-        if self.known.len() >= self.sweep_at {
-            self.known.retain(|name| Arc::strong_count(name) > 1);
-            self.sweep_at = (self.known.len() * 2).max(NAMES_FLOOR);
+        if self.interned.len() >= self.sweep_at {
+            self.interned.retain(|name| Arc::strong_count(name) > 1);
+            self.sweep_at = (self.interned.len() * 2).max(INTERNED_FLOOR);
         }
-        self.known.insert(Arc::clone(name));
+        self.interned.insert(Arc::clone(name));
         Arc::clone(name)
     }
 }
 
-/// A state that is being filled from the tables.
+/// Builds a state from the tables.
 #[derive(Debug, Default)]
-pub(crate) struct Loading {
+pub(crate) struct CacheStateBuilder {
     entries: BTreeMap<KindId, Vec<Arc<Entry>>>,
     footprints: Footprints,
-    names: Names,
+    namespaces: NamespaceInterner,
 }
 
-impl Loading {
+impl CacheStateBuilder {
     pub(crate) fn add(&mut self, mut entry: Entry) {
-        entry.key.namespace = self.names.share(&entry.key.namespace);
+        entry.key.namespace = self.namespaces.intern(&entry.key.namespace);
         self.footprints.change(None, Some(&entry));
         self.entries.entry(entry.key.kind).or_default().push(Arc::new(entry));
     }
 
-    /// The state at the snapshot's revision, with `past` (events up to it, in order, none missing after
-    /// `floor`) in the ring.
-    pub(crate) fn finish(self, at: Snapshot, past: Vec<Event>, limits: RingLimits) -> CacheState {
+    /// The state at the snapshot's revision, with these events in the ring. They are in order, none of them is newer
+    /// than the snapshot, and none after `floor` is missing.
+    pub(crate) fn build(self, at: Snapshot, events: Vec<Event>, limits: RingLimits) -> CacheState {
         let mut ring = Ring::new(limits, at.floor);
         let mut last: BTreeMap<(KindId, Path), Arc<Entry>> = BTreeMap::new();
         let now = Instant::now();
         let kinds: BTreeMap<KindId, Objects> =
             self.entries.into_iter().map(|(kind, entries)| (kind, Objects::build(entries))).collect();
-        for event in past {
+        for event in events {
             let mut change = event.into_change();
             let path = Path::of(&change.new.key);
             let current = kinds.get(&change.new.key.kind).and_then(|objects| objects.get(&path));
             if let Some(current) = current.filter(|current| current.revision == change.new.revision) {
                 change.new = Arc::clone(current);
             }
-            let place = (change.new.key.kind, path);
-            if let Some(known) = last.remove(&place).filter(|_| change.old.is_some()) {
-                change.old = Some(known);
+            let key = (change.new.key.kind, path);
+            if let Some(previous) = last.remove(&key).filter(|_| change.old.is_some()) {
+                change.old = Some(previous);
             }
             if !change.deleted {
-                last.insert(place, Arc::clone(&change.new));
+                last.insert(key, Arc::clone(&change.new));
             }
             ring.push(Arc::new(change), now);
         }
@@ -183,7 +184,7 @@ impl Loading {
             kinds,
             ring,
             footprints: self.footprints,
-            names: self.names,
+            namespaces: self.namespaces,
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{Bench, Check, DEADLINE, Sight, Verdict, text};
+use super::{Check, DEADLINE, Finding, Sessions, Verdict, query_text};
 use crate::audit::Accounts;
 use crate::model::{Change, Growth, NewState, Write};
 use crate::read::At;
@@ -17,54 +17,58 @@ const NOTES: KindId = KindId(3);
 const SCOPE: ScopeKind = ScopeKind(1);
 const DOMAIN: &str = "d";
 const RESOURCE: &str = "units";
-/// The limit; and how many writes ask for one unit of it at once.
-const HARD: &str = "10";
-const ASKING: usize = 40;
-const FIT: usize = 10;
-/// Writes that are made one after the other.
-const ALONE: usize = 50;
-/// A write alone takes longer where the disk or a standby is far away.
-const SLOW: Duration = Duration::from_millis(50);
+/// The limit of units.
+const LIMIT: &str = "10";
+/// How many writes ask for one unit each at the same time.
+const REQUESTS: usize = 40;
+/// How many of them fit.
+const GRANTED: usize = 10;
+/// How many writes are made one after the other.
+const SINGLE_WRITES: usize = 50;
+/// A single write that takes longer is slow: the disk or a standby is far away.
+const SLOW_MIN: Duration = Duration::from_millis(50);
 
 const SCHEMA: (&str, &str) = ("the schema", "everything");
 const BATCH: (&str, &str) = ("the batch function", "every write: 40 ask at once for one of 10");
 const AUDIT: (&str, &str) = ("the audit", "ledger and objects are compared in one state");
 const LATENCY: (&str, &str) = ("commit latency", "how long one write alone takes");
 
-/// None of it was tried.
+/// All checks of this module, as skipped.
 pub(super) fn skipped(reason: &str) -> Vec<Check> {
-    [SCHEMA, BATCH, AUDIT, LATENCY].map(|(name, carries)| Sight::skipped(reason).called(name, carries)).into()
+    [SCHEMA, BATCH, AUDIT, LATENCY]
+        .map(|(name, carries)| Finding::skipped(reason).into_check(name, carries))
+        .into()
 }
 
-/// There is no schema to try the rest in.
-fn without(schema: Sight) -> Vec<Check> {
-    let mut checks = vec![schema.called(SCHEMA.0, SCHEMA.1)];
+/// The checks of this module when there is no schema for them.
+fn without(schema: Finding) -> Vec<Check> {
+    let mut checks = vec![schema.into_check(SCHEMA.0, SCHEMA.1)];
     let reason = format!("not tried: {}", SCHEMA.0);
     checks.extend(skipped(&reason).into_iter().filter(|check| check.name != SCHEMA.0));
     checks
 }
 
-impl Bench {
-    /// The store in a schema of its own.
+impl Sessions {
+    /// Checks the store in a schema of its own.
     pub(super) async fn trial(&mut self) -> Vec<Check> {
         let mark = if self.url.contains('?') { '&' } else { '?' };
         let url = format!("{}{mark}options=-csearch_path%3D{}", self.url, self.schema);
-        let schema = match at_home(&url, &self.schema).await {
+        let schema = match in_own_schema(&url, &self.schema).await {
             Ok(()) => migrate(&url).await,
-            Err(elsewhere) => elsewhere,
+            Err(finding) => finding,
         };
         if schema.verdict != Verdict::Holds {
             return without(schema);
         }
-        let mut checks = vec![schema.called(SCHEMA.0, SCHEMA.1)];
+        let mut checks = vec![schema.into_check(SCHEMA.0, SCHEMA.1)];
         let tasks = Tasks::new();
         let rest = match open(&url, &tasks).await {
             Ok(store) => vec![
-                batch(&store).await.called(BATCH.0, BATCH.1),
-                audit(&store).await.called(AUDIT.0, AUDIT.1),
-                latency(&store).await.called(LATENCY.0, LATENCY.1),
+                batch(&store).await.into_check(BATCH.0, BATCH.1),
+                audit(&store).await.into_check(AUDIT.0, AUDIT.1),
+                latency(&store).await.into_check(LATENCY.0, LATENCY.1),
             ],
-            Err(sight) => vec![sight.called(BATCH.0, BATCH.1)],
+            Err(finding) => vec![finding.into_check(BATCH.0, BATCH.1)],
         };
         checks.extend(rest);
         tasks.cancel();
@@ -75,108 +79,110 @@ impl Bench {
     }
 }
 
-/// Whether sessions at this URL work in the check's own schema. Elsewhere a migration would write into somebody else's.
-async fn at_home(url: &str, own: &str) -> Result<(), Sight> {
+/// Fails unless sessions at this URL work in the check's own schema. Otherwise a migration would write into another
+/// one.
+async fn in_own_schema(url: &str, own: &str) -> Result<(), Finding> {
     let mut session = connect::connect(url, "check")
         .await
         .map_err(|error| refused(connect::sqlstate(&error).as_deref(), &error.to_string()))?;
-    let path = text(&mut session, "current_setting('search_path')").await?;
-    let schema = text(&mut session, "current_schema()").await?;
-    elsewhere(own, path.as_deref(), schema.as_deref()).map_or(Ok(()), Err)
+    let path = query_text(&mut session, "current_setting('search_path')").await?;
+    let schema = query_text(&mut session, "current_schema()").await?;
+    wrong_schema(own, path.as_deref(), schema.as_deref()).map_or(Ok(()), Err)
 }
 
-/// A session was refused that differs from those before in its `options` only. pgbouncer calls them a violation of the protocol,
-/// others a feature that is not supported.
-fn refused(code: Option<&str>, why: &str) -> Sight {
+/// A session was refused that differs from the earlier ones only in its `options`. pgbouncer calls these a protocol
+/// violation, other proxies an unsupported feature.
+fn refused(code: Option<&str>, why: &str) -> Finding {
     match code {
         Some("08P01" | "0A000") => {
-            Sight::skipped(format!("not tried: a proxy refuses `options` ({why}): name the server itself"))
+            Finding::skipped(format!("not tried: a proxy refuses `options` ({why}): name the server itself"))
         }
-        _ => Sight::broken(why),
+        _ => Finding::broken(why),
     }
 }
 
-/// Why nothing can be tried where a session has this search path and works in this schema.
-fn elsewhere(own: &str, path: Option<&str>, schema: Option<&str>) -> Option<Sight> {
+/// Why nothing can be checked in a session with this search path and this current schema; `None` if it can.
+fn wrong_schema(own: &str, path: Option<&str>, schema: Option<&str>) -> Option<Finding> {
     if schema == Some(own) {
         None
     } else if path == Some(own) {
-        Some(Sight::skipped("not tried: the check has no schema of its own"))
+        Some(Finding::skipped("not tried: the check has no schema of its own"))
     } else {
-        Some(Sight::skipped("not tried: a proxy drops `options`: name the server itself"))
+        Some(Finding::skipped("not tried: a proxy drops `options`: name the server itself"))
     }
 }
 
-async fn migrate(url: &str) -> Sight {
+async fn migrate(url: &str) -> Finding {
     match tokio::time::timeout(DEADLINE * 4, Store::migrate(url)).await {
-        Ok(Ok(())) => Sight::holds("installed, with its functions"),
-        Ok(Err(error)) => Sight::broken(error.to_string()),
-        Err(_elapsed) => Sight::broken("no answer"),
+        Ok(Ok(())) => Finding::holds("installed, with its functions"),
+        Ok(Err(error)) => Finding::broken(error.to_string()),
+        Err(_elapsed) => Finding::broken("no answer"),
     }
 }
 
-async fn open(url: &str, tasks: &Tasks) -> Result<Store, Sight> {
+async fn open(url: &str, tasks: &Tasks) -> Result<Store, Finding> {
     let kinds: [Arc<dyn Kind>; 3] =
         [Arc::new(TrialKind("budgets")), Arc::new(TrialKind("uses")), Arc::new(TrialKind("notes"))];
     let config = Config { notify: false, ..Config::new(url) };
     let store = Store::open(config, kinds.into(), tasks, &Metrics::new())
-        .map_err(|error| Sight::broken(error.to_string()))?;
+        .map_err(|error| Finding::broken(error.to_string()))?;
     match tokio::time::timeout(DEADLINE, store.until_synced()).await {
         Ok(()) => Ok(store),
-        Err(_elapsed) => Err(Sight::broken(format!("the store does not start: {:?}", store.database()))),
+        Err(_elapsed) => Err(Finding::broken(format!("the store does not start: {:?}", store.database()))),
     }
 }
 
-async fn batch(store: &Store) -> Sight {
+async fn batch(store: &Store) -> Finding {
     let access = access();
     let budget = write(BUDGETS, "budget");
     if let Err(error) = store.write(&access, budget).await {
-        return Sight::broken(error.to_string());
+        return Finding::broken(error.to_string());
     }
-    let asked = (0..ASKING).map(|number| store.write(&access, write(USES, &format!("use-{number}"))));
+    let requests = (0..REQUESTS).map(|number| store.write(&access, write(USES, &format!("use-{number}"))));
     let (mut made, mut refused) = (0, 0);
-    for outcome in join_all(asked).await {
+    for outcome in join_all(requests).await {
         match outcome {
             Ok(_revision) => made += 1,
             Err(Error::Refused(_)) => refused += 1,
-            Err(error) => return Sight::broken(error.to_string()),
+            Err(error) => return Finding::broken(error.to_string()),
         }
     }
-    if (made, refused) != (FIT, ASKING - FIT) {
-        return Sight::broken(format!("{made} of {FIT} were granted, {refused} refused"));
+    if (made, refused) != (GRANTED, REQUESTS - GRANTED) {
+        return Finding::broken(format!("{made} of {GRANTED} were granted, {refused} refused"));
     }
     match store.get(&access, &Key::new(BUDGETS, "", "budget"), At::Latest).await {
-        Ok(_entry) => Sight::holds(format!("{made} granted, {refused} refused, and read again")),
-        Err(error) => Sight::broken(format!("what was written cannot be read: {error}")),
+        Ok(_entry) => Finding::holds(format!("{made} granted, {refused} refused, and read again")),
+        Err(error) => Finding::broken(format!("what was written cannot be read: {error}")),
     }
 }
 
-async fn audit(store: &Store) -> Sight {
+async fn audit(store: &Store) -> Finding {
     match store.audit(&access(), &TrialAccounts).await {
-        Ok(report) if report.differences.is_empty() => Sight::holds("no difference"),
-        Ok(report) => Sight::broken(format!("{} differences", report.differences.len())),
-        Err(error) => Sight::broken(error.to_string()),
+        Ok(report) if report.differences.is_empty() => Finding::holds("no difference"),
+        Ok(report) => Finding::broken(format!("{} differences", report.differences.len())),
+        Err(error) => Finding::broken(error.to_string()),
     }
 }
 
-async fn latency(store: &Store) -> Sight {
-    let mut times = Vec::with_capacity(ALONE);
-    for number in 0..ALONE {
+async fn latency(store: &Store) -> Finding {
+    let mut times = Vec::with_capacity(SINGLE_WRITES);
+    for number in 0..SINGLE_WRITES {
         let begin = Instant::now();
         if let Err(error) = store.write(&access(), write(NOTES, &format!("note-{number}"))).await {
-            return Sight::broken(error.to_string());
+            return Finding::broken(error.to_string());
         }
         times.push(begin.elapsed());
     }
     times.sort();
-    let median = times.get(ALONE / 2).copied().unwrap_or_default();
+    let median = times.get(SINGLE_WRITES / 2).copied().unwrap_or_default();
     let slowest = times.last().copied().unwrap_or_default();
     let milliseconds = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
-    let found = format!("median {}, slowest of {ALONE} {}", milliseconds(median), milliseconds(slowest));
-    if median > SLOW {
-        Sight::doubtful(format!("{found}: callers wait as long"))
+    let found =
+        format!("median {}, slowest of {SINGLE_WRITES} {}", milliseconds(median), milliseconds(slowest));
+    if median > SLOW_MIN {
+        Finding::doubtful(format!("{found}: callers wait as long"))
     } else {
-        Sight::holds(found)
+        Finding::holds(found)
     }
 }
 
@@ -200,7 +206,7 @@ fn account_of(kind: KindId) -> Account {
     let tenant = "t".to_owned();
     match kind {
         BUDGETS => {
-            let domains = amounts(HARD).into_iter().map(|(domain, hard)| (domain, Limits::new(hard, true)));
+            let domains = amounts(LIMIT).into_iter().map(|(domain, hard)| (domain, Limits::new(hard, true)));
             Account {
                 tenant,
                 grants: Some(Grants { scope, domains: domains.collect() }),
@@ -258,13 +264,13 @@ mod tests {
 
     #[test]
     fn nothing_is_tried_in_a_schema_of_somebody_else() {
-        assert!(elsewhere("own", Some("own"), Some("own")).is_none());
-        let dropped = elsewhere("own", Some("\"$user\", public"), Some("public")).unwrap();
+        assert!(wrong_schema("own", Some("own"), Some("own")).is_none());
+        let dropped = wrong_schema("own", Some("\"$user\", public"), Some("public")).unwrap();
         assert_eq!(dropped.verdict, Skipped);
         assert!(dropped.found.contains("drops `options`"), "{}", dropped.found);
-        let dropped = elsewhere("own", Some("\"$user\", public"), None).unwrap();
+        let dropped = wrong_schema("own", Some("\"$user\", public"), None).unwrap();
         assert!(dropped.found.contains("drops `options`"), "{}", dropped.found);
-        let missing = elsewhere("own", Some("own"), None).unwrap();
+        let missing = wrong_schema("own", Some("own"), None).unwrap();
         assert_eq!(missing.verdict, Skipped);
         assert!(!missing.found.contains("proxy"), "{}", missing.found);
     }
@@ -279,7 +285,7 @@ mod tests {
 
     #[test]
     fn without_a_schema_each_check_is_named_once() {
-        let checks = without(Sight::broken("it cannot be made"));
+        let checks = without(Finding::broken("it cannot be made"));
         let names: Vec<&str> = checks.iter().map(|check| check.name).collect();
         assert_eq!(names, [SCHEMA.0, BATCH.0, AUDIT.0, LATENCY.0]);
         assert_eq!(checks[0].verdict, Broken);

@@ -1,13 +1,13 @@
-//! What the schema requires of a server and a database.
+//! The requirements of the schema on a server and a database.
 
 use crate::{Error, connect};
 use sqlx::{PgConnection, Row as _};
 use std::fmt;
 
-/// `server_version_num` of the oldest server that has all the schema needs.
+/// `server_version_num` of the oldest server that supports the schema.
 pub(crate) const SERVER_VERSION_MIN: i64 = 140_000;
 
-/// A number such as 150018, as people say it: 15.18.
+/// A `server_version_num` such as 150018, displayed as 15.18.
 pub(crate) struct ServerVersion(pub(crate) i64);
 
 impl fmt::Display for ServerVersion {
@@ -18,9 +18,9 @@ impl fmt::Display for ServerVersion {
 
 /// The version of the server.
 pub(crate) async fn server_version(connection: &mut PgConnection) -> Result<i64, sqlx::Error> {
-    let told = sqlx::raw_sql("SELECT current_setting('server_version_num')").fetch_one(connection).await?;
-    let told: String = told.try_get(0)?;
-    told.parse().map_err(|error: std::num::ParseIntError| sqlx::Error::Decode(Box::new(error)))
+    let number = sqlx::raw_sql("SELECT current_setting('server_version_num')").fetch_one(connection).await?;
+    let number: String = number.try_get(0)?;
+    number.parse().map_err(|error: std::num::ParseIntError| sqlx::Error::Decode(Box::new(error)))
 }
 
 /// The encoding of the database.
@@ -28,8 +28,9 @@ pub(crate) async fn encoding(connection: &mut PgConnection) -> Result<String, sq
     sqlx::raw_sql("SELECT current_setting('server_encoding')").fetch_one(connection).await?.try_get(0)
 }
 
-/// What is wrong with an encoding. An object may hold any character, and a write of one that the encoding lacks would fail.
-pub(crate) fn encoding_trouble(encoding: &str) -> Option<String> {
+/// What is wrong with an encoding, if something is. An object may have any character, and a write of one that the
+/// encoding lacks would fail.
+pub(crate) fn encoding_error(encoding: &str) -> Option<String> {
     (encoding != "UTF8").then(|| {
         format!(
             "the encoding of the database is {encoding}: make one with ENCODING 'UTF8' TEMPLATE template0, for texts \
@@ -38,29 +39,31 @@ pub(crate) fn encoding_trouble(encoding: &str) -> Option<String> {
     })
 }
 
-/// Whether this server and this database can have the schema at all.
-pub(super) async fn suits(connection: &mut PgConnection) -> Result<(), Error> {
+/// Fails if this server or this database cannot have the schema.
+pub(super) async fn check_server(connection: &mut PgConnection) -> Result<(), Error> {
     let version = server_version(connection).await.map_err(connect::unavailable)?;
     if version < SERVER_VERSION_MIN {
         let (own, least) = (ServerVersion(version), ServerVersion(SERVER_VERSION_MIN));
         return Err(Error::Schema(format!("PostgreSQL {own} is too old: {least} is needed")));
     }
     let encoding = encoding(connection).await.map_err(connect::unavailable)?;
-    encoding_trouble(&encoding).map_or(Ok(()), |trouble| Err(Error::Schema(trouble)))
+    encoding_error(&encoding).map_or(Ok(()), |trouble| Err(Error::Schema(trouble)))
 }
 
 /// Another schema on the search path that has migrations, while the one that tables are made in has none.
-const ELSEWHERE: &str = "SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+const OTHER_SCHEMA: &str = "SELECT nspname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
      WHERE relname = '_sqlx_migrations' AND nspname = ANY (current_schemas(false)) AND NOT EXISTS ( \
        SELECT FROM pg_class o WHERE o.relname = '_sqlx_migrations' AND o.relnamespace = to_regnamespace(quote_ident(current_schema()))) \
      LIMIT 1";
 
-/// Refuses to make an empty platform beside the one that is there: a schema that was made since, with the role's name as
-/// a rule, comes before it on the search path.
-pub(super) async fn stands_nowhere_else(connection: &mut PgConnection) -> Result<(), Error> {
-    let elsewhere: Option<String> =
-        sqlx::query_scalar(ELSEWHERE).fetch_optional(&mut *connection).await.map_err(connect::unavailable)?;
-    let Some(elsewhere) = elsewhere else { return Ok(()) };
+/// Refuses to make a second, empty platform: the tables are in another schema on the search path. A newer schema comes
+/// before it there, usually one with the role's name.
+pub(super) async fn refuse_second_schema(connection: &mut PgConnection) -> Result<(), Error> {
+    let other: Option<String> = sqlx::query_scalar(OTHER_SCHEMA)
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(connect::unavailable)?;
+    let Some(elsewhere) = other else { return Ok(()) };
     let here: Option<String> = sqlx::query_scalar("SELECT current_schema()::text")
         .fetch_one(connection)
         .await

@@ -1,7 +1,8 @@
-//! Committed batches on their way from the writer to the tail: this replica need not read again what it has written.
+//! Hands committed batches from the writer to the tail, so that this replica need not read again what it has written.
 //!
-//! It only saves a look. A batch is used when it begins where the cache ends, and when the history of the writer's
-//! connection was compared with the cache's; everything else is read from the database like another replica's.
+//! This only saves a poll. The tail uses a batch when it begins at the cache's revision, and when the history behind
+//! the writer's connection was compared with the cache's. It reads all other events from the database, as it reads
+//! those of other replicas.
 
 use crate::cache::state::Event;
 use crate::kinds::Kinds;
@@ -12,14 +13,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-/// Batches that may wait. Further ones are read from the database.
-const WAITING_MAX: usize = 64;
-/// Connections whose newest answer is kept. About answers over further ones nothing can be shown.
-const ANSWERED_MAX: usize = 16;
+/// Most batches that wait for the tail. The tail reads further ones from the database.
+const BATCHES_MAX: usize = 64;
+/// Most connections whose newest acknowledged write is kept. The writes over further connections are not checked.
+const ACKNOWLEDGED_MAX: usize = 16;
 
 /// A row of `events`, as it was sent to the database.
 #[derive(Debug)]
-pub(crate) struct Written {
+pub(crate) struct WrittenEvent {
     pub(crate) key: Key,
     pub(crate) uid: Uuid,
     pub(crate) revision: Revision,
@@ -29,31 +30,32 @@ pub(crate) struct Written {
     pub(crate) before: Option<Attributes>,
 }
 
-impl Written {
-    /// The event, as it would have been read; `None` for a kind that is not served.
+impl WrittenEvent {
+    /// The event as a poll would read it; `None` for a kind that is not served.
     pub(crate) fn into_event(self, kinds: &Kinds) -> Option<Event> {
         let attributes = kinds.get(self.key.kind)?.attributes(self.body.as_bytes());
-        // A copy has no room to spare, unlike a text that grew while it was written.
+        // A copy takes exactly the memory that it needs; the text may have spare capacity.
         let body = Bytes::copy_from_slice(self.body.as_bytes());
         let entry = Entry { key: self.key, uid: self.uid, revision: self.revision, body, attributes };
         Some(Event { entry, deleted: self.deleted, before: self.before })
     }
 }
 
-/// A batch that was committed: all revisions after `base` up to `end` are its own.
+/// A batch that was committed. It has all revisions after `base` up to and with `end`.
 #[derive(Debug)]
-pub(crate) struct Committed {
+pub(crate) struct CommittedBatch {
     pub(crate) base: Revision,
     pub(crate) end: Revision,
-    pub(crate) written: Vec<Written>,
-    /// The connection that it was committed over.
+    pub(crate) events: Vec<WrittenEvent>,
+    /// The number of the writer's connection that it was committed over.
     pub(crate) connection: u64,
 }
 
-/// The newest write that was answered over one connection of the writer. Commits of one server are in the order of
-/// their revisions: a history that has this write has all that were answered before it over that connection.
+/// The newest write over one connection of the writer whose caller was told that it is committed. A server commits in
+/// the order of the revisions. So a history that has this write has all writes acknowledged over that connection
+/// before it.
 #[derive(Clone, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct AcknowledgedWrite {
     pub(crate) connection: u64,
     pub(crate) revision: Revision,
     pub(crate) uid: Uuid,
@@ -61,17 +63,17 @@ pub(crate) struct Answered {
     pub(crate) body: Arc<str>,
 }
 
-/// Where the tail is told what there is to do.
+/// What wakes the tail: batches of this replica's writer, requests for a poll, and notices of changes.
 #[derive(Debug)]
 pub(crate) struct Handover {
     writer: Uuid,
-    waiting: Mutex<Vec<Committed>>,
-    answered: Mutex<Vec<Answered>>,
+    batches: Mutex<Vec<CommittedBatch>>,
+    acknowledged: Mutex<Vec<AcknowledgedWrite>>,
     connections: AtomicU64,
-    /// A reader waits for what only the database can tell.
-    look: AtomicBool,
-    /// The database has something new that no reader waits for.
-    news: AtomicBool,
+    /// A reader waits for a poll.
+    poll_requested: AtomicBool,
+    /// The database has changes that no reader waits for.
+    changes_noticed: AtomicBool,
     wake: Notify,
 }
 
@@ -79,88 +81,88 @@ impl Handover {
     pub(crate) fn new() -> Self {
         Self {
             writer: Uuid::new_v4(),
-            waiting: Mutex::default(),
-            answered: Mutex::default(),
+            batches: Mutex::default(),
+            acknowledged: Mutex::default(),
             connections: AtomicU64::new(0),
-            look: AtomicBool::new(false),
-            news: AtomicBool::new(false),
+            poll_requested: AtomicBool::new(false),
+            changes_noticed: AtomicBool::new(false),
             wake: Notify::new(),
         }
     }
 
-    /// Who writes for this replica.
+    /// The id of this replica's writer.
     pub(crate) fn writer(&self) -> Uuid {
         self.writer
     }
 
     /// Counts one more connection of the writer.
-    pub(crate) fn connected(&self) {
+    pub(crate) fn add_connection(&self) {
         self.connections.fetch_add(1, Ordering::SeqCst);
     }
 
     /// The number of the writer's newest connection.
-    pub(crate) fn connection(&self) -> u64 {
+    pub(crate) fn current_connection(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Hands a batch to the tail.
-    pub(crate) fn give(&self, batch: Committed) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < WAITING_MAX {
-            waiting.push(batch);
+    /// Gives a batch to the tail.
+    pub(crate) fn push(&self, batch: CommittedBatch) {
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        if batches.len() < BATCHES_MAX {
+            batches.push(batch);
         } else {
-            self.news.store(true, Ordering::SeqCst);
+            self.changes_noticed.store(true, Ordering::SeqCst);
         }
-        drop(waiting);
+        drop(batches);
         self.wake.notify_one();
     }
 
-    /// What was handed over since the last time, in order.
-    pub(crate) fn take(&self) -> Vec<Committed> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The batches since the last call, in order.
+    pub(crate) fn drain(&self) -> Vec<CommittedBatch> {
+        std::mem::take(&mut *self.batches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps a write that is about to be answered, in place of the previous one over the same connection.
-    pub(crate) fn answering(&self, newest: Answered) {
-        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = answered.iter_mut().find(|known| known.connection == newest.connection) {
+    /// Keeps a write that is about to be acknowledged, instead of the previous one over the same connection.
+    pub(crate) fn acknowledge(&self, newest: AcknowledgedWrite) {
+        let mut acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = acknowledged.iter_mut().find(|known| known.connection == newest.connection) {
             *known = newest;
-        } else if answered.len() < ANSWERED_MAX {
-            answered.push(newest);
+        } else if acknowledged.len() < ACKNOWLEDGED_MAX {
+            acknowledged.push(newest);
         }
     }
 
-    /// The answered writes that a cache at this revision does not have; the others are forgotten.
-    pub(crate) fn answered_after(&self, revision: Revision) -> Vec<Answered> {
-        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
-        answered.retain(|known| known.revision > revision);
-        answered.clone()
+    /// The acknowledged writes after this revision of the cache. Forgets the others.
+    pub(crate) fn acknowledged_after(&self, revision: Revision) -> Vec<AcknowledgedWrite> {
+        let mut acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        acknowledged.retain(|known| known.revision > revision);
+        acknowledged.clone()
     }
 
-    /// Makes the tail look at the database.
-    pub(crate) fn ask(&self) {
-        self.look.store(true, Ordering::SeqCst);
+    /// Makes the tail poll the database at once.
+    pub(crate) fn request_poll(&self) {
+        self.poll_requested.store(true, Ordering::SeqCst);
         self.wake.notify_one();
     }
 
-    /// Others have written; the tail looks soon.
-    pub(crate) fn hear(&self) {
-        self.news.store(true, Ordering::SeqCst);
+    /// Tells the tail that other replicas have written, so that it polls soon.
+    pub(crate) fn notify_changes(&self) {
+        self.changes_noticed.store(true, Ordering::SeqCst);
         self.wake.notify_one();
     }
 
-    /// Takes the request for a look, if there is one.
-    pub(crate) fn take_ask(&self) -> bool {
-        self.look.swap(false, Ordering::SeqCst)
+    /// Whether a poll was requested; clears the request.
+    pub(crate) fn take_poll_request(&self) -> bool {
+        self.poll_requested.swap(false, Ordering::SeqCst)
     }
 
-    /// Takes the news that others have written, if there is any.
-    pub(crate) fn take_news(&self) -> bool {
-        self.news.swap(false, Ordering::SeqCst)
+    /// Whether changes of other replicas were noticed; clears the notice.
+    pub(crate) fn take_change_notice(&self) -> bool {
+        self.changes_noticed.swap(false, Ordering::SeqCst)
     }
 
-    /// Waits for something to do.
-    pub(crate) async fn woken(&self) {
+    /// Waits until there is something to do.
+    pub(crate) async fn notified(&self) {
         self.wake.notified().await;
     }
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 const HEAD: &str = "SELECT r.v, r.epoch, c.compacted FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r \
      CROSS JOIN compaction c WHERE c.id = 1";
 
-/// The newest revision, the epoch and the compaction that a snapshot has.
+/// The newest revision, the epoch and the compacted revision in one snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) revision: Revision,
@@ -26,8 +26,11 @@ impl Head {
         })
     }
 
-    /// Asks the database.
-    pub(super) async fn ask(cache: &CacheInner, connection: &mut PgConnection) -> Result<Self, sqlx::Error> {
+    /// Reads it from the database.
+    pub(super) async fn query(
+        cache: &CacheInner,
+        connection: &mut PgConnection,
+    ) -> Result<Self, sqlx::Error> {
         let rows = sql::rows(connection, cache.config.prepared, HEAD, &[]).await?;
         Self::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)
     }

@@ -1,4 +1,4 @@
-//! LISTEN, which makes changes arrive sooner than the next look would find them. Nothing depends on it.
+//! LISTEN, so that the tail polls before the next regular poll. Nothing depends on it.
 
 use crate::cache::inner::CacheInner;
 use crate::connect::{NOTIFY_CHANNEL, SESSION, within};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// After so long without a notification the server is asked whether it is still there.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How long it may take to say so.
-const ANSWER: Duration = Duration::from_secs(5);
+/// After so long without a notification, the connection is checked.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// Longest time that the server may take to answer.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 const BACKOFF_FLOOR: Duration = Duration::from_millis(200);
 const BACKOFF_CEILING: Duration = Duration::from_secs(10);
 
@@ -29,9 +29,9 @@ pub(crate) async fn run(cache: Arc<CacheInner>, options: PgConnectOptions) {
     }
 }
 
-/// A notification's payload is a revision and who made it.
+/// Whether this writer has sent a notification. Its payload is a revision and the writer's id.
 fn is_from(payload: &str, writer: Uuid) -> bool {
-    payload.split_once(' ').is_some_and(|(_, made_by)| made_by.parse() == Ok(writer))
+    payload.split_once(' ').is_some_and(|(_, sender)| sender.parse() == Ok(writer))
 }
 
 fn revision(payload: &str) -> Option<Revision> {
@@ -41,24 +41,26 @@ fn revision(payload: &str) -> Option<Revision> {
 async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
     let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
-    within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?;
+    within(ANSWER_DEADLINE, listener.listen(NOTIFY_CHANNEL)).await?;
     loop {
-        match tokio::time::timeout(SILENCE, listener.try_recv()).await {
-            // This replica's own writes come from its writer.
-            Ok(Ok(Some(told))) if is_from(told.payload(), writer) => {
+        match tokio::time::timeout(SILENCE_MAX, listener.try_recv()).await {
+            // The tail gets this replica's own writes from its writer.
+            Ok(Ok(Some(notification))) if is_from(notification.payload(), writer) => {
                 backoff.reset();
                 continue;
             }
-            // A connection that was lost and restored counts, too: something may have been missed.
+            // Also after a lost connection was restored: a notification may have been missed.
             Ok(received) => {
-                if let Some(revision) = received?.and_then(|told| revision(told.payload())) {
-                    cache.show(revision);
+                let notification = received?;
+                if let Some(revision) = notification.and_then(|notification| revision(notification.payload()))
+                {
+                    cache.note_committed(revision);
                 }
             }
-            // Nothing happens, or nobody is there any more.
-            Err(_) => within(ANSWER, listener.listen(NOTIFY_CHANNEL)).await?,
+            // Nothing happens, or the server is gone: find out which.
+            Err(_) => within(ANSWER_DEADLINE, listener.listen(NOTIFY_CHANNEL)).await?,
         }
         backoff.reset();
-        cache.handover.hear();
+        cache.handover.notify_changes();
     }
 }

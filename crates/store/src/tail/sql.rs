@@ -1,5 +1,5 @@
-//! Statements of the read side. Their parameters are numbers and uuids only, so that they can be sent as plain
-//! text where a proxy hands every transaction to another session.
+//! Statements of the read side. Their parameters are numbers and uuids only, so that they can be sent as plain text
+//! through a proxy that gives each transaction another session.
 
 use crate::cache::state::Event;
 use crate::connect::SESSION;
@@ -12,8 +12,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row};
 use uuid::Uuid;
 
-/// A statement that stays prepared keeps the plan of its beginnings, when the tables were small. The client gives up by
-/// itself; the server must not go on for long then.
+/// A prepared statement keeps the plan that was made when the tables were small, so the plan must use an index. The
+/// timeout is for the server: the client stops waiting by itself, and the server must not work on for long then.
 const BY_INDEX: &str = "SET statement_timeout = '30s'; SET enable_seqscan = off; SET enable_bitmapscan = off";
 
 /// Opens a connection for these statements.
@@ -26,7 +26,7 @@ pub(crate) async fn connect(options: &PgConnectOptions, prepared: bool) -> Resul
     Ok(connection)
 }
 
-/// A parameter.
+/// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arg {
     Int(i64),
@@ -48,7 +48,7 @@ impl std::fmt::Display for Arg {
     }
 }
 
-/// Runs one statement.
+/// Runs one statement and streams its rows.
 pub(crate) fn stream<'c>(
     connection: &'c mut PgConnection,
     prepared: bool,
@@ -100,8 +100,8 @@ pub(crate) fn entry(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<E
     }))
 }
 
-/// As [`rows`], but only until the bodies in column 8 have so many bytes; and whether there were more rows, which are
-/// thrown away.
+/// As [`rows`], but stops once the bodies in column 8 have more than `bytes_max` bytes. The flag says whether it
+/// stopped: further rows are then thrown away.
 pub(crate) async fn rows_within(
     connection: &mut PgConnection,
     prepared: bool,
@@ -121,7 +121,7 @@ pub(crate) async fn rows_within(
     Ok((found, false))
 }
 
-/// Reads an entry and then `op, before`.
+/// Reads the columns of [`entry`] and then `op, before`, from `first` on; `None` for a kind that is not served.
 pub(crate) fn event(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<Event>, sqlx::Error> {
     let Some(entry) = entry(kinds, row, first)? else { return Ok(None) };
     let op: &str = row.try_get(first + 6)?;

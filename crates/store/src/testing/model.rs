@@ -1,4 +1,4 @@
-//! The rules in the plainest form: nothing is summed up beforehand, every question goes through all objects.
+//! The quota rules in the simplest form: the model keeps no sums, and computes every answer from all objects.
 
 use crate::model::{Change, Key, KindId, ScopeRole, Write};
 use crate::{Error, Revision};
@@ -10,46 +10,49 @@ use uuid::Uuid;
 /// A store in memory that takes one write at a time.
 #[derive(Clone, Debug)]
 pub struct Model {
-    objects: BTreeMap<Key, Object>,
+    objects: BTreeMap<Key, StoredObject>,
     holds: Vec<Account>,
     claims: BTreeMap<Claim, Uuid>,
     events: Vec<(char, Key)>,
     /// The kinds that stand for scopes.
-    standings: Vec<(KindId, ScopeRole)>,
+    scope_roles: Vec<(KindId, ScopeRole)>,
     children_max: usize,
     held: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Object {
+struct StoredObject {
     uid: Uuid,
     revision: Revision,
     account: Account,
 }
 
-/// A scope, whoever grants to it.
-struct View<'a> {
+/// A scope, with the limits that all objects grant to it.
+struct ScopeView<'a> {
     /// The object that stands for it.
     account: Option<&'a Account>,
     limits: BTreeMap<&'a str, &'a Limits>,
 }
 
-/// What a change of charge amounts to.
+/// What a change does in the scope that its object pays.
 struct Effect {
+    /// The object is new in the scope.
     fresh: bool,
+    /// An amount rises, or a domain is new.
     grows: bool,
+    /// The keys that the object carries change.
     keyed: bool,
 }
 
 impl Model {
     /// An empty store in which objects of these kinds stand for scopes.
-    pub fn new(standings: impl Into<Vec<(KindId, ScopeRole)>>, children_max: usize) -> Self {
+    pub fn new(scope_roles: impl Into<Vec<(KindId, ScopeRole)>>, children_max: usize) -> Self {
         Self {
             objects: BTreeMap::new(),
             holds: Vec::new(),
             claims: BTreeMap::new(),
             events: Vec::new(),
-            standings: standings.into(),
+            scope_roles: scope_roles.into(),
             children_max,
             held: false,
         }
@@ -60,7 +63,7 @@ impl Model {
         self.held = held;
     }
 
-    /// What has happened: `c`, `u` or `d`, and to whom.
+    /// All events: `c`, `u` or `d`, and the object's key.
     pub fn events(&self) -> &[(char, Key)] {
         &self.events
     }
@@ -70,13 +73,13 @@ impl Model {
         self.objects.keys()
     }
 
-    /// Decides a write. If it is made, its object is at `revision` afterwards.
+    /// Decides a write. If the write is made, its object is at `revision` afterwards.
     pub fn write(&mut self, write: &Write, revision: Revision) -> Result<(), Error> {
         let (before, after) = (write.change.before(), write.change.after());
         let raises = after.is_some_and(|after| after.grants.is_some() && raises(before, after));
         let effect = effect(before, after);
         let grows = effect.grows || raises;
-        if grows && (!write.growth.is_some() || write.change.state().account.deleting) {
+        if grows && (!write.growth.is_allowed() || write.change.state().account.deleting) {
             return Err(Error::NotAdmitted);
         }
         let ends = [before, after].into_iter().flatten().any(|account| account.deleting);
@@ -85,7 +88,7 @@ impl Model {
         }
         self.compare(write)?;
         if let Some(after) = after.filter(|_| effect.grows || effect.keyed) {
-            refuse(self.hidden(after))?;
+            refuse(self.scope_violation(after))?;
         }
         if grows && self.held {
             return Err(Error::Held);
@@ -102,9 +105,9 @@ impl Model {
             None => Ok(()),
         };
         let (expected, deleting) = match &write.change {
-            // Whether the scope is there for the writer comes before whether the name is taken.
+            // A scope that the writer cannot use is reported before a name that is taken.
             Change::Create(state) => {
-                refuse(self.hidden(&state.account))?;
+                refuse(self.scope_violation(&state.account))?;
                 return taken(&write.key);
             }
             Change::Update { expected, state, .. } | Change::Move { expected, state, .. } => {
@@ -118,7 +121,7 @@ impl Model {
         }
         if let Change::Move { to, before, state, .. } = &write.change {
             if effect(Some(&before.account), Some(&state.account)).keyed {
-                refuse(self.hidden(&state.account))?;
+                refuse(self.scope_violation(&state.account))?;
             }
             return taken(to);
         }
@@ -129,13 +132,13 @@ impl Model {
         let (before, after) = (write.change.before(), write.change.after());
         let effect = effect(before, after);
         let mut violations = Vec::new();
-        if let Some((after, scope)) = payer(after)
+        if let Some((after, scope)) = paid_scope(after)
             && (effect.grows || effect.keyed)
         {
             let before = before.filter(|before| before.pays == after.pays);
             violations.extend(self.charge(write, scope, before, after, &effect));
         }
-        match (after, self.standing(write.key.kind)) {
+        match (after, self.role_of(write.key.kind)) {
             (None, Some(role)) => violations.extend(self.in_use(&write.key, role)),
             (after, _) => violations.extend(self.limits(before, after)),
         }
@@ -156,10 +159,10 @@ impl Model {
         effect: &Effect,
     ) -> Vec<Violation> {
         let name = || to.clone();
-        if let Some(hidden) = self.hidden(after) {
-            return vec![hidden];
+        if let Some(violation) = self.scope_violation(after) {
+            return vec![violation];
         }
-        let Some(View { account, limits }) = self.scope(to) else { return Vec::new() };
+        let Some(ScopeView { account, limits }) = self.scope(to) else { return Vec::new() };
         let mut violations = Vec::new();
         if effect.grows && account.is_some_and(|account| account.deleting) {
             violations.push(Violation::ScopeTerminating { scope: name() });
@@ -200,7 +203,7 @@ impl Model {
                 let hard =
                     list.and_then(|list| list.hard.get(resource)).map_or(AMOUNT_MAX, |hard| hard.nanos());
                 let allocated = self.allocated(to, cluster, resource);
-                // What its own children have above its limit counts here already. It is taken over where all fits.
+                // The excess of the object's own scope counts here already. A raise that fits takes it over.
                 let taken =
                     granted(write.change.before()).map_or(0, |own| self.excess(own, cluster, resource));
                 let delta = want.nanos() - own;
@@ -221,26 +224,26 @@ impl Model {
         violations
     }
 
-    fn hidden(&self, account: &Account) -> Option<Violation> {
+    fn scope_violation(&self, account: &Account) -> Option<Violation> {
         let scope = account.pays.clone()?;
         match self.scope(&scope) {
             None => Some(Violation::ScopeMissing { scope }),
-            Some(there) => {
-                let is_foreign = there.account.is_some_and(|there| there.tenant != account.tenant);
+            Some(view) => {
+                let is_foreign = view.account.is_some_and(|owner| owner.tenant != account.tenant);
                 is_foreign.then_some(Violation::ScopeForeign { scope })
             }
         }
     }
 
     fn ancestors(&self, write: &Write, scope: &Scope) -> Option<Violation> {
-        let own = self.standing(write.key.kind).map(|role| Scope::new(role.scope, &*write.key.name));
+        let own = self.role_of(write.key.kind).map(|role| Scope::new(role.scope, &*write.key.name));
         let mut seen = BTreeSet::new();
         let mut up = scope.clone();
         loop {
             if own.as_ref() == Some(&up) || !seen.insert(up.clone()) {
                 return Some(Violation::Cycle { scope: scope.clone() });
             }
-            let Some(View { account, .. }) = self.scope(&up) else {
+            let Some(ScopeView { account, .. }) = self.scope(&up) else {
                 return Some(Violation::AncestorMissing { scope: up });
             };
             up = account?.pays.clone()?;
@@ -303,7 +306,7 @@ impl Model {
     fn make(&mut self, write: &Write, revision: Revision) {
         let old = self.objects.remove(&write.key);
         let account = write.change.state().account.clone();
-        let object = Object { uid: write.uid, revision, account };
+        let object = StoredObject { uid: write.uid, revision, account };
         match &write.change {
             Change::Create(_) => self.put('c', &write.key, object),
             Change::Update { .. } => self.put('u', &write.key, object),
@@ -313,7 +316,7 @@ impl Model {
             }
             Change::Delete { .. } => {
                 self.events.push(('d', write.key.clone()));
-                let Some(Object { account, .. }) = old else { return };
+                let Some(StoredObject { account, .. }) = old else { return };
                 if write.hold.is_some() {
                     self.holds.push(account);
                 } else {
@@ -327,33 +330,33 @@ impl Model {
         }
     }
 
-    fn put(&mut self, op: char, key: &Key, object: Object) {
+    fn put(&mut self, op: char, key: &Key, object: StoredObject) {
         self.events.push((op, key.clone()));
         self.objects.insert(key.clone(), object);
     }
 
-    fn standing(&self, kind: KindId) -> Option<ScopeRole> {
-        self.standings.iter().find(|(stands, _)| *stands == kind).map(|(_, role)| *role)
+    fn role_of(&self, kind: KindId) -> Option<ScopeRole> {
+        self.scope_roles.iter().find(|(stands, _)| *stands == kind).map(|(_, role)| *role)
     }
 
     fn is_open(&self, scope: &Scope) -> bool {
-        self.standings.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
+        self.scope_roles.iter().any(|(_, role)| role.scope == scope.kind && !role.required)
     }
 
-    fn scope(&self, scope: &Scope) -> Option<View<'_>> {
-        let standing = self.standings.iter().find(|(_, role)| role.scope == scope.kind);
-        let account = standing.and_then(|(kind, _)| self.objects.get(&Key::new(*kind, "", &scope.name)));
-        if standing.is_some_and(|(_, role)| role.required) && account.is_none() {
+    fn scope(&self, scope: &Scope) -> Option<ScopeView<'_>> {
+        let role = self.scope_roles.iter().find(|(_, role)| role.scope == scope.kind);
+        let account = role.and_then(|(kind, _)| self.objects.get(&Key::new(*kind, "", &scope.name)));
+        if role.is_some_and(|(_, role)| role.required) && account.is_none() {
             return None;
         }
         let all = self.objects.values().filter_map(|object| object.account.grants.as_ref());
         let granted = all.filter(|grants| grants.scope == *scope);
         let limits =
             granted.flat_map(|grants| grants.domains.iter().map(|(domain, limits)| (&**domain, limits)));
-        Some(View { account: account.map(|object| &object.account), limits: limits.collect() })
+        Some(ScopeView { account: account.map(|object| &object.account), limits: limits.collect() })
     }
 
-    /// What a scope's children have above its limit.
+    /// The excess of a scope: by how much its children are above its limit.
     fn excess(&self, grants: &Grants, domain: &str, key: &str) -> i128 {
         let hard = grants.domains.get(domain).and_then(|limits| limits.hard.get(key));
         hard.map_or(0, |hard| (self.allocated(&grants.scope, domain, key) - hard.nanos()).max(0))
@@ -380,7 +383,7 @@ fn refuse(violations: impl IntoIterator<Item = Violation>) -> Result<(), Error> 
 
 const AMOUNT_MAX: i128 = (i64::MAX as i128) * 1_000_000_000;
 
-fn payer(account: Option<&Account>) -> Option<(&Account, &Scope)> {
+fn paid_scope(account: Option<&Account>) -> Option<(&Account, &Scope)> {
     Some((account?, account?.pays.as_ref()?))
 }
 
@@ -406,7 +409,7 @@ fn used(account: &Account) -> BTreeSet<&str> {
 }
 
 fn effect(before: Option<&Account>, after: Option<&Account>) -> Effect {
-    let Some((after, scope)) = payer(after) else {
+    let Some((after, scope)) = paid_scope(after) else {
         return Effect { fresh: false, grows: false, keyed: false };
     };
     let Some(before) = before.filter(|before| before.pays.as_ref() == Some(scope)) else {

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-/// A server of one's own, listening on 127.0.0.1. It ends, and its data goes, when this is dropped or the process ends.
+/// A server for tests, listening on 127.0.0.1. When this is dropped, or the process ends, the server stops and its data
+/// is removed.
 #[derive(Debug)]
 pub struct Server {
     url: String,
-    own: Option<Own>,
+    own: Option<OwnServer>,
 }
 
 #[derive(Debug)]
-struct Own {
+struct OwnServer {
     programs: PathBuf,
     data: PathBuf,
     port: u16,
@@ -41,34 +42,37 @@ pub struct Database {
     pub url: String,
 }
 
-/// Everything that goes wrong here: the test cannot go on.
-pub type Trouble = Box<dyn std::error::Error + Send + Sync>;
+/// Any error here: the test cannot go on.
+pub type TestError = Box<dyn std::error::Error + Send + Sync>;
 
-/// For tests in which the machine does not lose power.
+/// Settings for tests in which the machine does not lose power.
 pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
 const START_DEADLINE: Duration = Duration::from_mins(5);
 const SETTING_DEADLINE: Duration = Duration::from_secs(20);
-/// How long a server that starts may be silent. One that says that it is starting is given the time.
+/// How long a starting server may refuse connections. A server that says that it is starting gets more time.
 const START_ATTEMPT: Duration = Duration::from_secs(10);
-/// Runs a server until its own input ends, then stops it; and removes the data unless told to keep it.
+/// A shell script that runs a server until the script's input ends, and then stops it. It removes the data unless the
+/// input says `keep`.
 const KEEPER: &str = r#"data="$1"; shift; "$@" & server=$!; read -r word; kill -QUIT "$server" 2>/dev/null
 wait "$server"; test "$word" = keep || rm -rf "$data""#;
 
-/// Mounts a small file system where only this process and its children see it, and goes on as another user.
+/// A shell script that mounts a small file system which only it and its children see, and then runs a command as
+/// another user.
 const MOUNTER: &str = r#"mount -t tmpfs -o "size=$1,uid=$3,mode=0700" tmpfs "$2" && user="$3" && shift 3 &&
 exec setpriv --reuid "$user" --clear-groups -- "$@""#;
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A database on the server that all tests of the process share: that of `TEST_DATABASE_URL`, or one started for it.
-pub async fn database() -> Result<Database, Trouble> {
+/// A database on the server that all tests of the process share: the one at `TEST_DATABASE_URL`, or one that is started
+/// for them.
+pub async fn database() -> Result<Database, TestError> {
     let server = SHARED.get_or_try_init(shared).await?;
     server.database().await
 }
 
-async fn shared() -> Result<Server, Trouble> {
+async fn shared() -> Result<Server, TestError> {
     let server = match std::env::var("TEST_DATABASE_URL") {
         Ok(url) => Server { url, own: None },
         Err(_) => Server::start(&NOT_DURABLE).await?,
@@ -78,15 +82,16 @@ async fn shared() -> Result<Server, Trouble> {
 
 impl Server {
     /// Starts a server with these settings (`name=value`).
-    pub async fn start(settings: &[&str]) -> Result<Self, Trouble> {
+    pub async fn start(settings: &[&str]) -> Result<Self, TestError> {
         Self::start_on(settings, None).await
     }
 
-    /// Starts a server that sees a file system of so many bytes, and tells where; `None` where nobody may mount one.
+    /// Starts a server that sees a file system of so many bytes, and returns its path. `None` if this process may not
+    /// mount one.
     pub async fn start_with_small_disk(
         settings: &[&str],
         bytes: u64,
-    ) -> Result<Option<(Self, PathBuf)>, Trouble> {
+    ) -> Result<Option<(Self, PathBuf)>, TestError> {
         let trial =
             Command::new("unshare").args(["--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
         if !trial.is_ok_and(|trial| trial.status.success()) {
@@ -98,12 +103,12 @@ impl Server {
         Ok(Some((server, place)))
     }
 
-    /// Starts a server that takes TLS, with a certificate and its key, PEM.
+    /// Starts a server that accepts TLS, with this certificate and key in PEM.
     pub async fn start_with_certificate(
         settings: &[&str],
         certificate: &str,
         key: &str,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, TestError> {
         let settings = [settings, &["ssl=on"]].concat();
         let mut server = Self::prepare(&settings, None)?;
         let own = server.own.as_ref().ok_or("the server is not ours")?;
@@ -117,14 +122,14 @@ impl Server {
         Ok(server)
     }
 
-    async fn start_on(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, Trouble> {
+    async fn start_on(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, TestError> {
         let mut server = Self::prepare(settings, small_disk)?;
         server.launch().await?;
         Ok(server)
     }
 
-    /// With its data, and not started yet.
-    fn prepare(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, Trouble> {
+    /// A server with an empty data directory that is not started yet.
+    fn prepare(settings: &[&str], small_disk: Option<SmallDisk>) -> Result<Self, TestError> {
         let programs = programs()?;
         let data = PathBuf::from(format!("/var/tmp/store-test-{}", Uuid::new_v4()));
         std::fs::create_dir(&data)?;
@@ -139,12 +144,12 @@ impl Server {
         }
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).collect();
-        let own = Own { programs, data, port, settings, small_disk, keeper: None };
+        let own = OwnServer { programs, data, port, settings, small_disk, keeper: None };
         Ok(Self { url: format!("postgres://postgres@127.0.0.1:{port}/postgres"), own: Some(own) })
     }
 
-    /// A standby that streams from this server, which is stopped while its data is copied.
-    pub async fn standby(&mut self, settings: &[&str]) -> Result<Self, Trouble> {
+    /// Starts a standby that streams from this server, which is stopped while its data is copied.
+    pub async fn standby(&mut self, settings: &[&str]) -> Result<Self, TestError> {
         self.stop()?;
         let own = self.own.as_ref().ok_or("the server is not ours")?;
         let data = PathBuf::from(format!("/var/tmp/store-test-{}", Uuid::new_v4()));
@@ -157,8 +162,14 @@ impl Server {
         let source = format!("primary_conninfo=host=127.0.0.1 port={} user=postgres", own.port);
         let again = "wal_retrieve_retry_interval=100ms".to_owned();
         let settings = settings.iter().map(|setting| (*setting).to_owned()).chain([source, again]).collect();
-        let copy =
-            Own { programs: own.programs.clone(), data, port, settings, small_disk: None, keeper: None };
+        let copy = OwnServer {
+            programs: own.programs.clone(),
+            data,
+            port,
+            settings,
+            small_disk: None,
+            keeper: None,
+        };
         let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
         let mut standby = Self { url, own: Some(copy) };
         self.launch().await?;
@@ -166,28 +177,28 @@ impl Server {
         Ok(standby)
     }
 
-    /// Where a database of this server is.
+    /// The URL of a database of this server.
     pub fn url(&self, database: &str) -> String {
         let (server, _) = self.url.rsplit_once('/').unwrap_or((&self.url, ""));
         format!("{server}/{database}")
     }
 
     /// A new database with the schema.
-    pub async fn database(&self) -> Result<Database, Trouble> {
+    pub async fn database(&self) -> Result<Database, TestError> {
         let database = self.empty_database().await?;
         Store::migrate(&database.url).await?;
         Ok(database)
     }
 
     /// A new database with the schema of the version before this one.
-    pub async fn old_database(&self) -> Result<Database, Trouble> {
+    pub async fn old_database(&self) -> Result<Database, TestError> {
         let database = self.empty_database().await?;
         migrate::migrate_to_former(&database.url).await?;
         Ok(database)
     }
 
     /// A new database without a schema.
-    pub async fn empty_database(&self) -> Result<Database, Trouble> {
+    pub async fn empty_database(&self) -> Result<Database, TestError> {
         let name = format!("store_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut admin = self.admin().await?;
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;
@@ -195,12 +206,12 @@ impl Server {
     }
 
     /// A connection to the database `postgres`.
-    pub async fn admin(&self) -> Result<PgConnection, Trouble> {
+    pub async fn admin(&self) -> Result<PgConnection, TestError> {
         Ok(connect::connect(&self.url, "test").await?)
     }
 
-    /// Starts it (again). After a kill, what the old one left running may be in the way for a moment.
-    pub async fn launch(&mut self) -> Result<(), Trouble> {
+    /// Starts the server, maybe again. After a kill, processes of the old one may be in the way for a moment.
+    pub async fn launch(&mut self) -> Result<(), TestError> {
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             self.spawn()?;
@@ -211,7 +222,7 @@ impl Server {
         }
     }
 
-    fn spawn(&mut self) -> Result<(), Trouble> {
+    fn spawn(&mut self) -> Result<(), TestError> {
         let own = self.own.as_mut().ok_or("the server is not ours")?;
         let data = own.data.to_string_lossy().into_owned();
         let port = own.port.to_string();
@@ -241,7 +252,7 @@ impl Server {
         Ok(())
     }
 
-    async fn ready(&self, deadline: Instant) -> Result<(), Trouble> {
+    async fn ready(&self, deadline: Instant) -> Result<(), TestError> {
         let mut heard = Instant::now();
         loop {
             let error = match connect::connect(&self.url, "test").await {
@@ -261,8 +272,8 @@ impl Server {
         }
     }
 
-    /// Stops it at once, as `pg_ctl stop -m immediate`; the data stays.
-    pub fn stop(&mut self) -> Result<(), Trouble> {
+    /// Stops the server at once, as `pg_ctl stop -m immediate` does. The data stays.
+    pub fn stop(&mut self) -> Result<(), TestError> {
         let own = self.own.as_mut().ok_or("the server is not ours")?;
         let Some(mut keeper) = own.keeper.take() else { return Ok(()) };
         if let Some(mut input) = keeper.stdin.take() {
@@ -272,8 +283,8 @@ impl Server {
         Ok(())
     }
 
-    /// Kills it with SIGKILL; the data stays.
-    pub fn kill(&mut self) -> Result<(), Trouble> {
+    /// Kills the server with SIGKILL. The data stays.
+    pub fn kill(&mut self) -> Result<(), TestError> {
         let own = self.own.as_ref().ok_or("the server is not ours")?;
         let file = std::fs::read_to_string(own.data.join("postmaster.pid"))?;
         let pid = file.lines().next().unwrap_or_default();
@@ -303,18 +314,18 @@ impl Drop for Server {
 
 impl Database {
     /// Installs the functions of a former release beside those of this one, under names that end in `_former`.
-    pub async fn install_former(&self) -> Result<(), Trouble> {
+    pub async fn install_former(&self) -> Result<(), TestError> {
         Ok(functions::install_as(&mut self.connect().await?, migrate::FORMER).await?)
     }
 
-    /// A connection of the test's own.
+    /// A connection for the test itself.
     pub async fn connect(&self) -> Result<PgConnection, Error> {
         connect::connect(&self.url, "test").await.map_err(connect::unavailable)
     }
 
-    /// Waits until commits wait for a standby, as `synchronous_standby_names` says: it is in force once the server's checkpointer
-    /// has taken it up, which only a commit shows.
-    pub async fn until_commits_wait(&self) -> Result<(), Trouble> {
+    /// Waits until commits wait for a standby, as `synchronous_standby_names` says. The setting is in force once the
+    /// server's checkpointer has read it, and only a commit shows that.
+    pub async fn until_commits_wait(&self) -> Result<(), TestError> {
         let (mut probe, mut looking) = (self.connect().await?, self.connect().await?);
         let pid: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut probe).await?;
         let committing = async {
@@ -322,7 +333,7 @@ impl Database {
             while Instant::now() < deadline {
                 sqlx::query("SELECT pg_logical_emit_message(true, '', '')").execute(&mut probe).await?;
             }
-            Err::<(), Trouble>("commits wait for no standby".into())
+            Err::<(), TestError>("commits wait for no standby".into())
         };
         let waiting = async {
             let query =
@@ -330,7 +341,7 @@ impl Database {
             while !sqlx::query_scalar::<_, bool>(query).bind(pid).fetch_one(&mut looking).await? {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            Ok::<(), Trouble>(())
+            Ok::<(), TestError>(())
         };
         tokio::select! {
             ended = committing => ended,
@@ -339,8 +350,8 @@ impl Database {
     }
 }
 
-/// Where `initdb` and `postgres` are.
-fn programs() -> Result<PathBuf, Trouble> {
+/// The folder of `initdb` and `postgres`.
+fn programs() -> Result<PathBuf, TestError> {
     let mut places: Vec<PathBuf> = std::env::var_os("POSTGRES_BIN").map(PathBuf::from).into_iter().collect();
     if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
         let mut found: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
@@ -353,8 +364,8 @@ fn programs() -> Result<PathBuf, Trouble> {
     found.ok_or_else(|| "PostgreSQL is not installed; POSTGRES_BIN may name its programs' folder".into())
 }
 
-/// PostgreSQL refuses to run as root: the user `nobody` then, to whom the data is given.
-fn unprivileged(data: &Path) -> Result<Option<u32>, Trouble> {
+/// The user to run PostgreSQL as, if it is another one: PostgreSQL refuses to run as root. Gives that user the data.
+fn unprivileged(data: &Path) -> Result<Option<u32>, TestError> {
     use std::os::unix::fs::MetadataExt as _;
     const NOBODY: u32 = 65_534;
     if std::fs::metadata("/proc/self")?.uid() != 0 {

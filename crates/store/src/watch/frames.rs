@@ -1,4 +1,4 @@
-//! The frames of one change, which its watchers share.
+//! The frames of one change, which its watches share.
 
 use crate::cache::filter::Filter;
 use crate::cache::ring::{RingChange, SeenChange};
@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 type Frame = Arc<OnceLock<Bytes>>;
 
-/// The frames of one change, one for each way to see it, made when the first watcher needs one.
+/// The frames of one change: one for each way to see it, made when the first watch needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     added: Option<Frame>,
@@ -21,7 +21,7 @@ pub(crate) struct Frames {
 impl Frames {
     /// The change as a watch item, if the filter lets it through.
     pub(crate) fn item(&mut self, change: &RingChange, filter: &Filter) -> Option<WatchItem> {
-        let (op, place) = match change.seen_by(filter)? {
+        let (op, slot) = match change.seen_by(filter)? {
             SeenChange::Added => (Op::Added, &mut self.added),
             SeenChange::Modified => (Op::Modified, &mut self.modified),
             SeenChange::Deleted => (Op::Deleted, &mut self.deleted),
@@ -34,7 +34,7 @@ impl Frames {
                 return Some(WatchItem::Event { op: Op::Deleted, entry, frame });
             }
         };
-        let frame = Arc::clone(place.get_or_insert_default());
+        let frame = Arc::clone(slot.get_or_insert_default());
         Some(WatchItem::Event { op, entry: Arc::clone(&change.new), frame })
     }
 }

@@ -1,5 +1,5 @@
-//! Generated histories in every order of events: what is committed, what the tail has applied, what it has
-//! handed out and when readers look are steps of their own. Readers are held against a list of versions.
+//! Generated histories with steps in every order: commits, what the tail applies, what it dispatches, and when readers
+//! read. Every reader is compared with a list of snapshots.
 
 use crate::Error;
 use crate::access::{Access, Authorizer, Sight, TenantSight, Visibility, authorize};
@@ -29,24 +29,24 @@ const TENANTS: [&str; 2] = ["t1", "t2"];
 enum SimulatedStep {
     /// A batch is committed.
     Commit(Vec<Edit>),
-    /// Revisions are raised and not used.
-    Waste,
-    /// The tail applies so many events at most.
+    /// Revisions are used up without an event.
+    SkipRevisions,
+    /// The tail applies at most so many events.
     Apply(usize),
-    /// The tail hands out what it has applied.
+    /// The tail dispatches what it has applied.
     Dispatch,
     Open {
         reader: Reader,
         from: u8,
     },
-    Take {
+    ReadWatch {
         watch: usize,
         items: usize,
     },
     Bookmark {
         watch: usize,
     },
-    GoOn {
+    PollList {
         list: usize,
     },
     List {
@@ -65,13 +65,13 @@ enum SimulatedStep {
 #[derive(Clone, Debug)]
 struct Edit {
     place: (usize, usize),
-    /// App, color and tenant; none deletes.
+    /// App, color and tenant; `None` deletes the object.
     state: Option<(usize, usize, usize)>,
-    /// What is there comes here, if it can; the state is its new one.
+    /// The object at this place moves here, if it can, and gets the new state.
     from: Option<(usize, usize)>,
 }
 
-fn at((namespace, name): (usize, usize)) -> String {
+fn path_of((namespace, name): (usize, usize)) -> String {
     format!("{}/{}", NAMESPACES[namespace], NAMES[name])
 }
 
@@ -95,20 +95,20 @@ const SELECTIONS: [(Option<&str>, &str, &str); 9] = [
     (None, "app", "spec.color!=red"),
 ];
 const ACCESSES: usize = 5;
-/// More than a past of any step has pieces.
-const PAST_POLLS: usize = 200;
+/// More polls than any replay has chunks.
+const REPLAY_POLLS: usize = 200;
 
-/// An object as the model knows it.
+/// An object in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Known {
+struct ObjectState {
     revision: u64,
     state: (usize, usize, usize),
 }
 
-type Version = BTreeMap<String, Known>;
+type Snapshot = BTreeMap<String, ObjectState>;
 
 impl Reader {
-    /// The model's own words for what the selection and the access say.
+    /// Whether the reader sees an object, decided by other code than the store's.
     fn sees(self, path: &str, (app, color, tenant): (usize, usize, usize)) -> bool {
         let (namespace, name) = path.split_once('/').unwrap();
         let (app, color) = (APPS[app], COLORS[color]);
@@ -169,9 +169,9 @@ impl Reader {
     }
 }
 
-struct Sample;
+struct SampleKind;
 
-impl Kind for Sample {
+impl Kind for SampleKind {
     fn group(&self) -> &'static str {
         "sample.io"
     }
@@ -186,46 +186,47 @@ impl Kind for Sample {
     }
 }
 
-struct Opened {
+struct OpenWatch {
     watch: Watch,
     reader: Reader,
-    /// Changes after this revision are due; the state before, when it was asked for.
+    /// The watch must return the changes after this revision, and the state at it if it began with one.
     start: u64,
     state: Option<BTreeMap<String, u64>>,
-    got: Vec<String>,
+    items: Vec<String>,
     last: u64,
 }
 
 struct Pager {
     reader: Reader,
     query: ListQuery,
-    got: Vec<String>,
+    items: Vec<String>,
     revision: u64,
     done: bool,
 }
 
-struct World {
+struct Simulation {
     cache: Cache,
-    /// The newest revision committed, the version after each event, and the events themselves.
+    /// The newest committed revision.
     counter: u64,
-    versions: Vec<(u64, Version)>,
-    changes: Vec<(u64, String, Option<Known>, Option<Known>)>,
+    /// The objects after each event.
+    snapshots: Vec<(u64, Snapshot)>,
+    changes: Vec<(u64, String, Option<ObjectState>, Option<ObjectState>)>,
     committed: VecDeque<(u64, Option<Event>)>,
     applied: Vec<Arc<RingChange>>,
-    watches: Vec<Opened>,
+    watches: Vec<OpenWatch>,
     pagers: Vec<Pager>,
-    lists: Vec<Listing>,
+    lists: Vec<PendingList>,
 }
 
 /// A list that the tail may overtake.
-struct Listing {
+struct PendingList {
     reader: Reader,
     page: BoxFuture<'static, Result<Page, Error>>,
 }
 
-impl World {
+impl Simulation {
     fn new() -> Self {
-        let kind: Arc<dyn Kind> = Arc::new(Sample);
+        let kind: Arc<dyn Kind> = Arc::new(SampleKind);
         let config = CacheConfig { listen: Listen::Off, ..CacheConfig::default() };
         let cache =
             Cache::open("postgres://nobody@127.0.0.1:1/none", Kinds::from_iter([(KIND, kind)]), config)
@@ -237,7 +238,7 @@ impl World {
         Self {
             cache,
             counter: 0,
-            versions: vec![(0, Version::new())],
+            snapshots: vec![(0, Snapshot::new())],
             changes: Vec::new(),
             committed: VecDeque::new(),
             applied: Vec::new(),
@@ -247,18 +248,18 @@ impl World {
         }
     }
 
-    fn newest(&self) -> &Version {
-        &self.versions.last().unwrap().1
+    fn newest(&self) -> &Snapshot {
+        &self.snapshots.last().unwrap().1
     }
 
-    fn version(&self, revision: u64) -> &Version {
-        &self.versions.iter().rev().find(|(at, _)| *at <= revision).unwrap().1
+    fn snapshot(&self, revision: u64) -> &Snapshot {
+        &self.snapshots.iter().rev().find(|(at, _)| *at <= revision).unwrap().1
     }
 
     fn commit(&mut self, edit: &Edit) {
-        let place = at(edit.place);
+        let place = path_of(edit.place);
         let old = self.newest().get(&place).copied();
-        let Some(from) = edit.from.map(at) else {
+        let Some(from) = edit.from.map(path_of) else {
             return self.record(&place, old, edit.state);
         };
         if let (Some(left), None, Some(state)) = (self.newest().get(&from).copied(), old, edit.state) {
@@ -267,17 +268,17 @@ impl World {
         }
     }
 
-    fn record(&mut self, path: &str, old: Option<Known>, state: Option<(usize, usize, usize)>) {
+    fn record(&mut self, path: &str, old: Option<ObjectState>, state: Option<(usize, usize, usize)>) {
         if old.is_none() && state.is_none() {
             return;
         }
         self.counter += 1;
         let revision = self.counter;
-        let new = state.map(|state| Known { revision, state });
-        let mut version = self.newest().clone();
-        version.remove(path);
-        version.extend(new.map(|new| (path.to_owned(), new)));
-        let last = new.or(old.map(|old| Known { revision, ..old })).unwrap();
+        let new = state.map(|state| ObjectState { revision, state });
+        let mut snapshot = self.newest().clone();
+        snapshot.remove(path);
+        snapshot.extend(new.map(|new| (path.to_owned(), new)));
+        let last = new.or(old.map(|old| ObjectState { revision, ..old })).unwrap();
         let (namespace, name) = path.split_once('/').unwrap();
         let event = Event {
             entry: Entry {
@@ -291,15 +292,15 @@ impl World {
             before: old.map(|old| attributes(old.state)),
         };
         self.committed.push_back((revision, Some(event)));
-        self.versions.push((revision, version));
+        self.snapshots.push((revision, snapshot));
         self.changes.push((revision, path.to_owned(), old, new));
     }
 
-    fn apply(&mut self, most: usize) {
+    fn apply(&mut self, max: usize) {
         self.dispatch();
         let inner = &self.cache.0;
         let mut state = inner.write();
-        for _ in 0..most {
+        for _ in 0..max {
             let Some((revision, event)) = self.committed.pop_front() else { break };
             self.applied.extend(event.and_then(|event| state.apply(event, Instant::now())));
             state.revision = Revision(revision);
@@ -323,23 +324,23 @@ impl World {
         };
         let query = WatchQuery { selection: reader.selection(), from };
         let access = reader.access();
-        let watch = finished(self.cache.watch(&access, &query)).unwrap();
+        let watch = poll_to_end(self.cache.watch(&access, &query)).unwrap();
         let (start, state) = match from {
             WatchFrom::After(revision) => (revision.0, None),
             _ => (now, Some(BTreeMap::new())),
         };
-        self.watches.push(Opened { watch, reader, start, state, got: Vec::new(), last: start });
+        self.watches.push(OpenWatch { watch, reader, start, state, items: Vec::new(), last: start });
     }
 
-    fn take(&mut self, number: usize, items: usize) {
+    fn read_watch(&mut self, number: usize, items: usize) {
         let count = self.watches.len();
-        let Some(opened) = self.watches.get_mut(number % count.max(1)) else { return };
+        let Some(open) = self.watches.get_mut(number % count.max(1)) else { return };
         for _ in 0..items {
-            // A piece of the past takes a poll of its own, and it may hold nothing for this watch.
-            let mut polls = std::iter::repeat_with(|| opened.watch.next().now_or_never()).take(PAST_POLLS);
+            // Each chunk of a replay takes a poll of its own, and may have no change for this watch.
+            let mut polls = std::iter::repeat_with(|| open.watch.next().now_or_never()).take(REPLAY_POLLS);
             let item = polls.find_map(|item| item);
             match item {
-                Some(item) => opened.note(&item.unwrap()),
+                Some(item) => open.record(&item.unwrap()),
                 None => return,
             }
         }
@@ -355,8 +356,8 @@ impl World {
     }
 
     fn expected(&self, reader: Reader, revision: u64) -> Vec<String> {
-        let version = self.version(revision).iter();
-        version
+        let snapshot = self.snapshot(revision).iter();
+        snapshot
             .filter(|(path, known)| reader.sees(path, known.state))
             .map(|(path, known)| format!("{path} {}", known.revision))
             .collect()
@@ -375,21 +376,21 @@ impl World {
                 assert_eq!(revision, pager.revision, "pages of two revisions");
             }
             pager.revision = revision;
-            pager.got.extend(items);
+            pager.items.extend(items);
             let expected = self.expected(pager.reader, revision);
             if let Some(remaining) = remaining {
-                assert_eq!(usize::try_from(remaining).unwrap(), expected.len() - pager.got.len());
+                assert_eq!(usize::try_from(remaining).unwrap(), expected.len() - pager.items.len());
             }
             pager.done = token.is_none();
             pager.query.continue_token = token;
             if pager.done {
-                assert_eq!(pager.got, expected, "pages are one snapshot");
+                assert_eq!(pager.items, expected, "pages are one snapshot");
             }
         }
         self.pagers.push(pager);
     }
 
-    fn go_on(&mut self, number: usize) {
+    fn poll_list(&mut self, number: usize) {
         let number = number % self.lists.len().max(1);
         let Some(listing) = self.lists.get_mut(number) else { return };
         let Some(page) = (&mut listing.page).now_or_never() else { return };
@@ -402,18 +403,18 @@ impl World {
     fn step(&mut self, step: &SimulatedStep) {
         match step {
             SimulatedStep::Commit(edits) => edits.iter().for_each(|edit| self.commit(edit)),
-            SimulatedStep::Waste => {
+            SimulatedStep::SkipRevisions => {
                 self.counter += 3;
                 self.committed.push_back((self.counter, None));
             }
             SimulatedStep::Apply(most) => self.apply(*most),
             SimulatedStep::Dispatch => self.dispatch(),
             SimulatedStep::Open { reader, from } => self.open(*reader, *from),
-            SimulatedStep::Take { watch, items } => self.take(*watch, *items),
+            SimulatedStep::ReadWatch { watch, items } => self.read_watch(*watch, *items),
             SimulatedStep::Bookmark { watch } => {
                 let count = self.watches.len();
-                if let Some(opened) = self.watches.get_mut(watch % count.max(1)) {
-                    opened.watch.bookmark();
+                if let Some(open) = self.watches.get_mut(watch % count.max(1)) {
+                    open.watch.bookmark();
                 }
             }
             SimulatedStep::List { reader, back } => {
@@ -423,9 +424,9 @@ impl World {
                     ListQuery { selection: reader.selection(), at, limit: None, continue_token: None };
                 let (cache, access) = (self.cache.clone(), reader.access());
                 let page = async move { cache.list(&access, &query).await };
-                self.lists.push(Listing { reader: *reader, page: page.boxed() });
+                self.lists.push(PendingList { reader: *reader, page: page.boxed() });
             }
-            SimulatedStep::GoOn { list } => self.go_on(*list),
+            SimulatedStep::PollList { list } => self.poll_list(*list),
             SimulatedStep::Page { reader, limit } => {
                 let query = ListQuery {
                     selection: reader.selection(),
@@ -433,30 +434,31 @@ impl World {
                     limit: Some(*limit),
                     continue_token: None,
                 };
-                let pager = Pager { reader: *reader, query, got: Vec::new(), revision: 0, done: false };
+                let pager = Pager { reader: *reader, query, items: Vec::new(), revision: 0, done: false };
                 self.pagers.push(pager);
             }
             SimulatedStep::NextPage { pager } => self.next_page(*pager),
         }
     }
 
-    /// Everything arrives; every watch has told every change once, in order.
+    /// Applies everything. Then every watch has returned every change once, in order.
     fn finish(mut self) {
         self.apply(usize::MAX);
         self.dispatch();
         let end = self.cache.revision().0;
         for number in 0..self.watches.len() {
-            self.take(number, usize::MAX);
-            let opened = &self.watches[number];
+            self.read_watch(number, usize::MAX);
+            let open = &self.watches[number];
             let mut expected = Vec::new();
-            if opened.state.is_some() {
-                let state = self.expected(opened.reader, opened.start);
+            if open.state.is_some() {
+                let state = self.expected(open.reader, open.start);
                 expected.extend(state.into_iter().map(|line| format!("ADDED {line}")));
-                expected.push(format!("INITIAL {}", opened.start));
+                expected.push(format!("INITIAL {}", open.start));
             }
-            for (revision, path, old, new) in self.changes.iter().filter(|change| change.0 > opened.start) {
-                let sees =
-                    |known: &Option<Known>| known.is_some_and(|known| opened.reader.sees(path, known.state));
+            for (revision, path, old, new) in self.changes.iter().filter(|change| change.0 > open.start) {
+                let sees = |known: &Option<ObjectState>| {
+                    known.is_some_and(|known| open.reader.sees(path, known.state))
+                };
                 let op = match (sees(old), sees(new)) {
                     (false, true) => "ADDED",
                     (true, true) => "MODIFIED",
@@ -465,14 +467,14 @@ impl World {
                 };
                 expected.push(format!("{op} {path} {revision}"));
             }
-            assert_eq!(opened.got, expected, "{:?} from {}", opened.reader, opened.start);
-            let opened = &mut self.watches[number];
-            opened.watch.bookmark();
-            let bookmark = opened.watch.next().now_or_never().unwrap().unwrap();
-            assert!(matches!(bookmark, WatchItem::Bookmark(Revision(at)) if at == end.max(opened.start)));
+            assert_eq!(open.items, expected, "{:?} from {}", open.reader, open.start);
+            let open = &mut self.watches[number];
+            open.watch.bookmark();
+            let bookmark = open.watch.next().now_or_never().unwrap().unwrap();
+            assert!(matches!(bookmark, WatchItem::Bookmark(Revision(at)) if at == end.max(open.start)));
         }
         while !self.lists.is_empty() {
-            self.go_on(0);
+            self.poll_list(0);
         }
         for number in 0..self.pagers.len() * 20 {
             self.next_page(number);
@@ -480,8 +482,8 @@ impl World {
     }
 }
 
-impl Opened {
-    fn note(&mut self, item: &WatchItem) {
+impl OpenWatch {
+    fn record(&mut self, item: &WatchItem) {
         match item {
             WatchItem::Event { op, entry, .. } => {
                 let op = match op {
@@ -490,11 +492,11 @@ impl Opened {
                     Op::Deleted => "DELETED",
                 };
                 self.last = self.last.max(entry.revision.0);
-                self.got.push(format!("{op} {} {}", path(entry), entry.revision));
+                self.items.push(format!("{op} {} {}", path(entry), entry.revision));
             }
             WatchItem::InitialEnd(revision) => {
                 self.last = revision.0;
-                self.got.push(format!("INITIAL {revision}"));
+                self.items.push(format!("INITIAL {revision}"));
             }
             WatchItem::Bookmark(revision) => {
                 assert!(revision.0 >= self.last, "a bookmark goes back");
@@ -504,8 +506,8 @@ impl Opened {
     }
 }
 
-/// Polls until it is ready; nothing else happens meanwhile.
-fn finished<T>(future: impl Future<Output = T>) -> T {
+/// Polls a future until it is ready. Nothing else happens meanwhile.
+fn poll_to_end<T>(future: impl Future<Output = T>) -> T {
     let mut future = Box::pin(future);
     std::iter::repeat_with(|| (&mut future).now_or_never()).flatten().next().unwrap()
 }
@@ -539,14 +541,14 @@ fn edit() -> impl Strategy<Value = Edit> {
 fn step() -> impl Strategy<Value = SimulatedStep> {
     prop_oneof![
         6 => prop::collection::vec(edit(), 1..4).prop_map(SimulatedStep::Commit),
-        1 => Just(SimulatedStep::Waste),
+        1 => Just(SimulatedStep::SkipRevisions),
         4 => (1_usize..6).prop_map(SimulatedStep::Apply),
         2 => Just(SimulatedStep::Dispatch),
         2 => (reader(), 80_u8..130).prop_map(|(reader, from)| SimulatedStep::Open { reader, from }),
-        4 => (0_usize..8, 1_usize..5).prop_map(|(watch, items)| SimulatedStep::Take { watch, items }),
+        4 => (0_usize..8, 1_usize..5).prop_map(|(watch, items)| SimulatedStep::ReadWatch { watch, items }),
         1 => (0_usize..8).prop_map(|watch| SimulatedStep::Bookmark { watch }),
         2 => (reader(), 0_u8..20).prop_map(|(reader, back)| SimulatedStep::List { reader, back }),
-        6 => (0_usize..8).prop_map(|list| SimulatedStep::GoOn { list }),
+        6 => (0_usize..8).prop_map(|list| SimulatedStep::PollList { list }),
         1 => (reader(), 1_usize..4).prop_map(|(reader, limit)| SimulatedStep::Page { reader, limit }),
         3 => (0_usize..8).prop_map(|pager| SimulatedStep::NextPage { pager }),
     ]
@@ -559,10 +561,10 @@ proptest! {
     fn every_reader_sees_one_history(steps in prop::collection::vec(step(), 1..120)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _inside = runtime.enter();
-        let mut world = World::new();
+        let mut simulation = Simulation::new();
         for step in &steps {
-            world.step(step);
+            simulation.step(step);
         }
-        world.finish();
+        simulation.finish();
     }
 }

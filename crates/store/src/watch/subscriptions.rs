@@ -1,4 +1,4 @@
-//! Who waits for which changes, and the queue of each.
+//! The subscribed watches by topic, and the queue of each.
 
 use super::frames::Frames;
 use crate::access::Visibility;
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-/// Changes that a watch may be behind. A watch that is further behind is ended.
+/// Most changes in the queue of a watch. A watch that is further behind ends.
 pub(crate) const QUEUE_MAX: usize = 1024;
-/// Bytes of bodies that a watch may be behind, unless a single change is larger: an object may have megabytes.
+/// Most bytes of bodies in the queue of a watch, unless a single change is larger: an object may have megabytes.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
-/// A queue that was once longer gives its memory back when it is empty.
-const QUEUE_KEPT: usize = 16;
+/// An empty queue with a larger capacity gives its memory back.
+const QUEUE_CAPACITY_KEPT: usize = 16;
 
-/// What a watch waits for, as narrow as its selection allows.
+/// The changes that a watch subscribes to, as narrow as its selection allows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Topic {
     Name(KindId, Arc<str>),
@@ -41,7 +41,7 @@ impl Topic {
             return Self::Namespace(kind, Arc::from(namespace));
         }
         match filter.visibility() {
-            // Callers of several tenants are few.
+            // Few callers see several tenants: theirs need no topic of its own.
             Visibility::Tenants(sights) if sights.len() == 1 => {
                 Self::Tenant(kind, sights.iter().map(|sight| &*sight.tenant).collect())
             }
@@ -49,9 +49,9 @@ impl Topic {
         }
     }
 
-    /// The topics of a change. A watch that the change may concern waits for exactly one of them; but an object that
-    /// all tenants see also concerns the watches that wait for any other tenant.
-    fn touched_by(change: &RingChange) -> impl Iterator<Item = Self> {
+    /// The topics of a change. A watch that may match the change has exactly one of them. But a change of an object
+    /// that all tenants see may also match the watches with the topic of any other tenant.
+    fn of_change(change: &RingChange) -> impl Iterator<Item = Self> {
         let key = &change.new.key;
         let kind = key.kind;
         let new = change.new.attributes.tenant.as_deref();
@@ -67,7 +67,7 @@ impl Topic {
         .chain(tenants)
     }
 
-    fn is_of_a_tenant(&self, change: &RingChange) -> bool {
+    fn is_tenant_topic_for(&self, change: &RingChange) -> bool {
         matches!(self, Self::Tenant(kind, _) if *kind == change.new.key.kind)
     }
 }
@@ -76,11 +76,11 @@ fn is_public(change: &RingChange) -> bool {
     change.new.attributes.public || change.old.as_ref().is_some_and(|old| old.attributes.public)
 }
 
-/// One watch's place in the index.
+/// A subscribed watch, and the changes that it has not taken yet.
 #[derive(Debug)]
 pub(crate) struct Subscriber {
     filter: Arc<Filter>,
-    /// Changes up to here were read elsewhere.
+    /// The watch has read the changes up to this revision elsewhere.
     after: Revision,
     queue: Mutex<Queue>,
     waker: AtomicWaker,
@@ -105,7 +105,7 @@ impl Subscriber {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a change, if it concerns the watch; tells whether that ended it.
+    /// Queues a change if it matches. Returns whether the queue was full, which ends the watch.
     fn offer(&self, change: &RingChange, frames: &mut Frames) -> bool {
         if change.revision() <= self.after {
             return false;
@@ -131,7 +131,7 @@ impl Subscriber {
         false
     }
 
-    /// Ends the watch; what it has not taken yet is dropped. The first reason holds.
+    /// Ends the watch and drops the changes that it has not taken. Of several reasons, the first one counts.
     fn end(&self, why: WatchEnd) {
         let mut queue = self.lock();
         (queue.items, queue.bytes) = (VecDeque::new(), 0);
@@ -140,7 +140,7 @@ impl Subscriber {
         self.waker.wake();
     }
 
-    /// Whether all that was offered was taken. What an end has dropped was not.
+    /// Whether the watch has taken all its changes. False after an end, which may have dropped some.
     pub(crate) fn is_empty(&self) -> bool {
         let queue = self.lock();
         queue.items.is_empty() && queue.ended.is_none()
@@ -158,7 +158,7 @@ impl Subscriber {
         let mut queue = self.lock();
         if let Some(item) = queue.items.pop_front() {
             queue.bytes = queue.bytes.saturating_sub(bytes_of(&item));
-            if queue.items.is_empty() && queue.items.capacity() > QUEUE_KEPT {
+            if queue.items.is_empty() && queue.items.capacity() > QUEUE_CAPACITY_KEPT {
                 queue.items = VecDeque::new();
             }
             return Poll::Ready(Ok(item));
@@ -167,68 +167,68 @@ impl Subscriber {
     }
 }
 
-/// All watches that wait for changes.
+/// All subscribed watches, and the number of open ones.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     topics: Mutex<HashMap<Topic, BTreeMap<u64, Arc<Subscriber>>>>,
-    next: AtomicU64,
+    next_id: AtomicU64,
     open: AtomicUsize,
     gauge: Gauge,
     slow: Counter,
-    most: usize,
-    /// Every change up to here was handed out.
+    max: usize,
+    /// Every change up to this revision was dispatched.
     dispatched: AtomicU64,
-    ending: AtomicBool,
+    shutting_down: AtomicBool,
 }
 
 impl Subscriptions {
-    pub(crate) fn new(most: usize, metrics: &CacheMetrics) -> Self {
+    pub(crate) fn new(max: usize, metrics: &CacheMetrics) -> Self {
         Self {
             topics: Mutex::default(),
-            next: AtomicU64::new(0),
+            next_id: AtomicU64::new(0),
             open: AtomicUsize::new(0),
             gauge: metrics.watches.clone(),
             slow: metrics.slow_watches.clone(),
-            most,
+            max,
             dispatched: AtomicU64::new(0),
-            ending: AtomicBool::new(false),
+            shutting_down: AtomicBool::new(false),
         }
     }
 
-    /// Open watches, subscribed or not yet.
-    pub(crate) fn open(&self) -> usize {
+    /// The number of open watches, subscribed or not.
+    pub(crate) fn open_count(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Counts one more watch, if there may be one.
-    pub(crate) fn admit(&self) -> bool {
-        let more = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| {
-            (open < self.most).then_some(open + 1)
-        });
+    /// Counts one more open watch. False if there are too many.
+    pub(crate) fn try_open(&self) -> bool {
+        let more = self
+            .open
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |open| (open < self.max).then_some(open + 1));
         if more.is_ok() {
             self.gauge.inc();
         }
         more.is_ok()
     }
 
-    pub(crate) fn dismiss(&self) {
+    pub(crate) fn close(&self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
         self.gauge.dec();
     }
 
-    pub(crate) fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::SeqCst)
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::SeqCst)
     }
 
-    /// Every change up to this revision is in the queues of the watches that it concerns.
+    /// Every change up to this revision is in the queues of the watches that it matches.
     pub(crate) fn dispatched(&self) -> Revision {
         Revision(self.dispatched.load(Ordering::SeqCst))
     }
 
-    /// Puts a watch into the index. To lose nothing, the caller holds the cache's lock, at revision `after`.
+    /// Subscribes a watch. To lose no change, the caller holds the cache's lock, at revision `after`.
     pub(crate) fn subscribe(&self, filter: &Arc<Filter>, after: Revision) -> Subscription {
         let topic = Topic::of(filter);
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let subscriber = Arc::new(Subscriber {
             filter: Arc::clone(filter),
             after,
@@ -236,7 +236,7 @@ impl Subscriptions {
             waker: AtomicWaker::new(),
         });
         self.lock().entry(topic.clone()).or_default().insert(id, Arc::clone(&subscriber));
-        if self.is_ending() {
+        if self.is_shutting_down() {
             subscriber.end(WatchEnd::Shutdown);
         }
         Subscription { topic, id, subscriber }
@@ -251,8 +251,8 @@ impl Subscriptions {
         }
     }
 
-    /// Hands changes, which are in the cache already, to the watches that they concern. All changes up to `revision`
-    /// are handed out then.
+    /// Queues changes, which are in the cache already, for the watches that they match. Afterwards all changes up to
+    /// `revision` are dispatched.
     pub(crate) fn dispatch(&self, changes: &[Arc<RingChange>], revision: Revision) {
         for change in changes {
             let mut frames = Frames::default();
@@ -267,10 +267,11 @@ impl Subscriptions {
                     }
                 }
             };
-            let concerned = Topic::touched_by(change);
+            let concerned = Topic::of_change(change);
             if is_public(change) {
                 let concerned: Vec<Topic> = concerned.collect();
-                let is_concerned = |topic: &Topic| concerned.contains(topic) || topic.is_of_a_tenant(change);
+                let is_concerned =
+                    |topic: &Topic| concerned.contains(topic) || topic.is_tenant_topic_for(change);
                 topics.iter().filter(|(topic, _)| is_concerned(topic)).for_each(|(_, all)| offer(all));
             } else {
                 concerned.filter_map(|topic| topics.get(&topic)).for_each(offer);
@@ -279,14 +280,14 @@ impl Subscriptions {
         self.dispatched.store(revision.0, Ordering::SeqCst);
     }
 
-    /// Ends every watch, because history is not what it was.
+    /// Ends every watch: its revision belongs to a state that the cache has replaced.
     pub(crate) fn expire(&self, current: Revision) {
         self.end_all(|after| WatchEnd::Expired { asked: after, current });
     }
 
-    /// Ends every watch, and those to come.
+    /// Ends every watch, and every one that subscribes later.
     pub(crate) fn shut_down(&self) {
-        self.ending.store(true, Ordering::SeqCst);
+        self.shutting_down.store(true, Ordering::SeqCst);
         self.end_all(|_| WatchEnd::Shutdown);
     }
 
@@ -301,7 +302,7 @@ impl Subscriptions {
     }
 }
 
-/// A watch's hold on its place in the index.
+/// What a watch needs to take its changes and to unsubscribe.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     topic: Topic,

@@ -1,6 +1,6 @@
-use crate::batch::{BatchAnswer, asked};
+use crate::batch::{BatchAnswer, requested_amount};
 use crate::model::{Change, Write};
-use crate::tail::handover::{Answered, Written};
+use crate::tail::handover::{AcknowledgedWrite, WrittenEvent};
 use crate::{Error, Revision};
 use meta::quantity::{Format, Quantity};
 use quota::{Claim, Scope, ScopeKind, Shortage, Violation};
@@ -8,30 +8,30 @@ use serde::Deserialize;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What an answer means for each write of its batch.
-pub(super) fn of_all<'w>(
+/// The result of each write of an answered batch.
+pub(super) fn results_of_batch<'w>(
     writes: impl IntoIterator<Item = &'w Write>,
     answer: &BatchAnswer,
 ) -> Vec<Result<Revision, Error>> {
     let mut entries = 0_usize;
     let mut results = Vec::new();
     for write in writes {
-        results.push(of(write, answer, entries));
-        entries = entries.saturating_add(write.change.steps());
+        results.push(result_of(write, answer, entries));
+        entries = entries.saturating_add(write.change.revision_count());
     }
     results
 }
 
-/// What an answer means for the write whose entries begin at `first`.
-pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
-    let place = first.saturating_add(write.change.steps()).saturating_sub(1);
-    let Some(code) = answer.outcome.get(place) else {
+/// The result of the write whose entries begin at `first`.
+pub(super) fn result_of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Revision, Error> {
+    let last = first.saturating_add(write.change.revision_count()).saturating_sub(1);
+    let Some(code) = answer.outcome.get(last) else {
         return Err(Error::Corrupt("an answer without an outcome".to_owned()));
     };
     match code {
         0 => {
             let base = u64::try_from(answer.base).unwrap_or_default();
-            let step = u64::try_from(place).unwrap_or_default();
+            let step = u64::try_from(last).unwrap_or_default();
             Ok(Revision(base + step + 1))
         }
         1 => Err(Error::AlreadyExists { deleting: false }),
@@ -39,10 +39,11 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
         3 => Err(Error::NotFound),
         4 => Err(Error::Conflict),
         5 => {
-            let detail = answer.detail.get(place).and_then(Option::as_deref).unwrap_or_default();
-            let told: Vec<RefusedRow> = serde_json::from_str(detail)
+            let detail = answer.detail.get(last).and_then(Option::as_deref).unwrap_or_default();
+            let rows: Vec<ViolationRow> = serde_json::from_str(detail)
                 .map_err(|error| Error::Corrupt(format!("violations: {error}")))?;
-            let violations: Result<Vec<_>, _> = told.into_iter().map(|told| told.violation(write)).collect();
+            let violations: Result<Vec<_>, _> =
+                rows.into_iter().map(|row| row.into_violation(write)).collect();
             Err(Error::Refused(violations?))
         }
         6 => Err(Error::Held),
@@ -51,17 +52,17 @@ pub(super) fn of(write: &Write, answer: &BatchAnswer, first: usize) -> Result<Re
     }
 }
 
-/// What identifies the last event of a write that was made.
-pub(super) fn answered(write: &Write, revision: Revision, connection: u64) -> Answered {
+/// A write that was made, for [`Handover::acknowledge`](crate::tail::handover::Handover::acknowledge).
+pub(super) fn acknowledged_write(write: &Write, revision: Revision, connection: u64) -> AcknowledgedWrite {
     let (state, deleted) = match &write.change {
         Change::Create(state) | Change::Update { state, .. } | Change::Move { state, .. } => (state, false),
         Change::Delete { last, .. } => (last, true),
     };
-    Answered { connection, revision, uid: write.uid, deleted, body: Arc::from(&*state.body) }
+    AcknowledgedWrite { connection, revision, uid: write.uid, deleted, body: Arc::from(&*state.body) }
 }
 
 /// The events of a write that was made; `revision` is that of the last one.
-pub(super) fn written(write: Write, revision: Revision) -> impl Iterator<Item = Written> {
+pub(super) fn written_events(write: Write, revision: Revision) -> impl Iterator<Item = WrittenEvent> {
     let Write { key, uid, change, .. } = write;
     let (at, body, before, deleted, left) = match change {
         Change::Create(state) => (key, state.body, None, false, None),
@@ -70,18 +71,18 @@ pub(super) fn written(write: Write, revision: Revision) -> impl Iterator<Item = 
         Change::Move { to, before, last, state, .. } => {
             let revision = Revision(revision.0.saturating_sub(1));
             let before = Some(before.attributes);
-            let left = Written { key, uid, revision, body: last, deleted: true, before };
+            let left = WrittenEvent { key, uid, revision, body: last, deleted: true, before };
             (to, state.body, None, false, Some(left))
         }
     };
-    let newest = Written { key: at, uid, revision, body, deleted, before };
+    let newest = WrittenEvent { key: at, uid, revision, body, deleted, before };
     left.into_iter().chain(std::iter::once(newest))
 }
 
-/// A violation as the function tells it.
+/// A violation as the function returns it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct RefusedRow {
+struct ViolationRow {
     kind: String,
     scope_kind: i16,
     scope: String,
@@ -96,16 +97,17 @@ struct RefusedRow {
     holder: Uuid,
 }
 
-impl RefusedRow {
-    fn violation(self, write: &Write) -> Result<Violation, Error> {
+impl ViolationRow {
+    fn into_violation(self, write: &Write) -> Result<Violation, Error> {
         let Self { domain, key, children, .. } = self;
         let scope = Scope::new(ScopeKind(self.scope_kind), self.scope);
         Ok(match &*self.kind {
             "DoesNotFit" | "BelowAllocated" => {
                 let limit = self.kind == "BelowAllocated";
-                let format = asked(write.change.after(), limit, &domain, &key)
+                let format = requested_amount(write.change.after(), limit, &domain, &key)
                     .map_or(Format::DecimalSi, |quantity| quantity.format());
-                // A sum of amounts that nobody has admitted together, as of an import, may be more than an amount can be.
+                // A sum of amounts that no limit has checked, such as those of an import, may exceed the largest
+                // quantity.
                 let most = Quantity::MAX.nanos();
                 let amount = |text: &str| match text.parse::<i128>() {
                     Ok(nanos) => Ok(Quantity::from_nanos(nanos.clamp(-most, most), format)),

@@ -1,4 +1,4 @@
-//! Writers, watchers on two replicas and a hand that kills their connections, all at once.
+//! A writer, watchers on two replicas, and a task that kills their connections, all at the same time.
 
 use crate::fixture::*;
 use rand::rngs::StdRng;
@@ -15,26 +15,26 @@ use store::{Access, Revision};
 
 const BATCHES: usize = 400;
 const WATCHERS: u64 = 12;
-/// The revision that ends the run, once it is known.
-type End = Arc<AtomicU64>;
+/// The last revision of the run, once it is known.
+type LastRevision = Arc<AtomicU64>;
 
-/// What one watcher looks for, in the words of the store and in the test's own.
+/// What one watcher sees, as a selection of the store and as code of the test.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct Viewer {
     labels: &'static str,
     tenant: Option<&'static str>,
     namespace: Option<&'static str>,
 }
 
-const LOOKS: [Look; 5] = [
-    Look { labels: "", tenant: None, namespace: None },
-    Look { labels: "app=web", tenant: None, namespace: None },
-    Look { labels: "", tenant: Some("t1"), namespace: None },
-    Look { labels: "app!=web", tenant: Some("t2"), namespace: None },
-    Look { labels: "", tenant: None, namespace: Some("y") },
+const VIEWERS: [Viewer; 5] = [
+    Viewer { labels: "", tenant: None, namespace: None },
+    Viewer { labels: "app=web", tenant: None, namespace: None },
+    Viewer { labels: "", tenant: Some("t1"), namespace: None },
+    Viewer { labels: "app!=web", tenant: Some("t2"), namespace: None },
+    Viewer { labels: "", tenant: None, namespace: Some("y") },
 ];
 
-impl Look {
+impl Viewer {
     fn sees(self, object: &Value) -> bool {
         let web = object["metadata"]["labels"]["app"] == "web";
         let labels = match self.labels {
@@ -71,11 +71,11 @@ fn path_in(object: &Value) -> String {
 }
 
 async fn write(database: Database, mut random: StdRng) -> Vec<Change> {
-    let mut hand = Hand::new(&database).await;
+    let mut writer = DirectWriter::new(&database).await;
     let mut history = Vec::new();
     for number in 0..BATCHES {
         let mut now: BTreeMap<String, Value> =
-            hand.now.values().map(|(_, _, object)| (path_in(object), object.clone())).collect();
+            writer.now.values().map(|(_, _, object)| (path_in(object), object.clone())).collect();
         let (mut writes, mut changes) = (Vec::new(), Vec::new());
         for _ in 0..random.random_range(1..6) {
             let pick = |random: &mut StdRng, from: &[&'static str]| from[random.random_range(0..from.len())];
@@ -95,11 +95,11 @@ async fn write(database: Database, mut random: StdRng) -> Vec<Change> {
             changes.push((old, Some(new)));
         }
         let count = u64::try_from(writes.len()).unwrap();
-        let last = hand.batch(writes).await.0;
+        let last = writer.batch(writes).await.0;
         let revisions = last + 1 - count..;
         history.extend(revisions.zip(changes).map(|(revision, (old, new))| Change { revision, old, new }));
         if number % 50 == 0 {
-            hand.waste(3).await;
+            writer.skip_revisions(3).await;
         }
     }
     history
@@ -117,34 +117,34 @@ async fn kill(database: Database, mut random: StdRng) {
     }
 }
 
-struct Told {
-    look: Look,
+struct Observed {
+    viewer: Viewer,
     start: Revision,
     state: BTreeMap<String, u64>,
     events: Vec<(String, u64)>,
 }
 
-/// Lists at one replica, watches at any, comes back whenever it is let go, until the end has been reached.
-async fn follow(replicas: [Cache; 2], look: Look, mut random: StdRng, end: End) -> Told {
-    let access = look.access().await;
-    let query = list(look.selection(), At::Latest);
+/// Lists at one replica and then watches at any, again and again, until the last revision.
+async fn follow(replicas: [Cache; 2], viewer: Viewer, mut random: StdRng, end: LastRevision) -> Observed {
+    let access = viewer.access().await;
+    let query = list(viewer.selection(), At::Latest);
     let page = loop {
         if let Ok(page) = replicas[random.random_range(0..2)].list(&access, &query).await {
             break page;
         }
     };
     let state = page.items.iter().map(|entry| (path_of(entry), entry.revision.0)).collect();
-    let mut told = Told { look, start: page.revision, state, events: Vec::new() };
+    let mut observed = Observed { viewer, start: page.revision, state, events: Vec::new() };
     let mut reached = page.revision;
     loop {
-        let query = watch(look.selection(), WatchFrom::After(reached));
+        let query = watch(viewer.selection(), WatchFrom::After(reached));
         let Ok(mut watch) = replicas[random.random_range(0..2)].watch(&access, &query).await else {
             continue;
         };
         for _ in 0..random.random_range(1..200) {
             match tokio::time::timeout(Duration::from_millis(20), watch.next()).await {
                 Ok(Ok(item)) => {
-                    let at = note(&mut told, &item);
+                    let at = record(&mut observed, &item);
                     assert!(at >= reached, "{item:?} after {reached}");
                     reached = at;
                 }
@@ -153,22 +153,22 @@ async fn follow(replicas: [Cache; 2], look: Look, mut random: StdRng, end: End) 
                 Err(_) => watch.bookmark(),
             }
             if reached.0 >= end.load(Ordering::SeqCst) {
-                return told;
+                return observed;
             }
         }
     }
 }
 
-fn note(told: &mut Told, item: &WatchItem) -> Revision {
+fn record(observed: &mut Observed, item: &WatchItem) -> Revision {
     match item {
         WatchItem::Event { entry, .. } => {
             let (op, place) =
                 line(item).split_once(' ').map(|(op, _)| (op.to_owned(), path_of(entry))).unwrap();
-            told.events.push((format!("{op} {place}"), entry.revision.0));
+            observed.events.push((format!("{op} {place}"), entry.revision.0));
             if op == "DELETED" {
-                told.state.remove(&place);
+                observed.state.remove(&place);
             } else {
-                told.state.insert(place, entry.revision.0);
+                observed.state.insert(place, entry.revision.0);
             }
             entry.revision
         }
@@ -188,16 +188,16 @@ async fn every_watcher_sees_every_change_once_while_connections_die() {
     let writing = tokio::spawn(write(database.clone(), random(1)));
     let killing = tokio::spawn(kill(database.clone(), random(2)));
     let mut watching = tokio::task::JoinSet::new();
-    for (number, look) in (0..WATCHERS).zip(LOOKS.into_iter().cycle()) {
+    for (number, viewer) in (0..WATCHERS).zip(VIEWERS.into_iter().cycle()) {
         let replicas = [whole.clone(), short.clone()];
-        watching.spawn(follow(replicas, look, random(10 + number), Arc::clone(&end)));
+        watching.spawn(follow(replicas, viewer, random(10 + number), Arc::clone(&end)));
     }
     let history = writing.await.unwrap();
     let last = history.last().unwrap().revision;
     end.store(last, Ordering::SeqCst);
-    while let Some(told) = watching.join_next().await {
-        let Told { look, start, state, events } = told.unwrap();
-        let sees = |object: &Option<Value>| object.as_ref().is_some_and(|object| look.sees(object));
+    while let Some(observed) = watching.join_next().await {
+        let Observed { viewer, start, state, events } = observed.unwrap();
+        let sees = |object: &Option<Value>| object.as_ref().is_some_and(|object| viewer.sees(object));
         let mut expected = Vec::new();
         let mut now = BTreeMap::new();
         for Change { revision, old, new } in &history {
@@ -217,8 +217,8 @@ async fn every_watcher_sees_every_change_once_while_connections_die() {
                 expected.push((format!("{op} {place}"), *revision));
             }
         }
-        assert_eq!(events, expected, "{look:?} from {start}, SEED={seed}");
-        assert_eq!(state, now, "{look:?} from {start}, SEED={seed}");
+        assert_eq!(events, expected, "{viewer:?} from {start}, SEED={seed}");
+        assert_eq!(state, now, "{viewer:?} from {start}, SEED={seed}");
     }
     killing.abort();
     whole_tasks.cancel();

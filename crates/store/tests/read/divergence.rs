@@ -29,7 +29,7 @@ impl Pair {
         (Self { primary, copy }, database)
     }
 
-    /// What the primary holds now becomes what the other one will begin with.
+    /// Copies the primary's data to the other server.
     async fn back_up(&mut self) {
         let (from, to) = (folder(&self.primary).await, folder(&self.copy).await);
         self.primary.stop().unwrap();
@@ -47,7 +47,7 @@ impl Pair {
         self.other(database)
     }
 
-    /// The same, and the other one was a standby: its timeline is a new one.
+    /// The same, but the other one was a standby and begins a new timeline.
     async fn promote(&mut self, database: &Database, data: &str) -> Database {
         std::fs::write(format!("{data}/standby.signal"), "").unwrap();
         let database = self.fail_over(database).await;
@@ -75,7 +75,7 @@ async fn hold(connection: &mut PgConnection, reason: &str) {
     sqlx::query(hold).bind(reason).execute(connection).await.unwrap();
 }
 
-async fn why(connection: &mut PgConnection) -> String {
+async fn held_reason(connection: &mut PgConnection) -> String {
     sqlx::query_scalar("SELECT held_reason FROM rev").fetch_one(connection).await.unwrap()
 }
 
@@ -83,24 +83,24 @@ async fn why(connection: &mut PgConnection) -> String {
 /// before the replicas find it, in which growth may be held already. Why it is held afterwards.
 async fn lose(lost: usize, ahead: usize, held_for: &str) -> String {
     let (mut pair, database) = Pair::new().await;
-    let mut hand = Hand::new(&database).await;
-    hand.put(object("x", "kept", "", &json!({}))).await;
-    let kept = hand.now.clone();
-    drop(hand);
+    let mut writer = DirectWriter::new(&database).await;
+    writer.put(object("x", "kept", "", &json!({}))).await;
+    let kept = writer.now.clone();
+    drop(writer);
     pair.back_up().await;
 
     let proxy = Proxy::new(host(&database.url)).await;
     let way = Database { url: through(&database.url, proxy.address) };
     let (first, first_tasks) = replica(&way, config()).await;
     let (second, second_tasks) = replica(&way, config()).await;
-    let mut hand = Hand::new(&database).await;
-    hand.now = kept.clone();
+    let mut writer = DirectWriter::new(&database).await;
+    writer.now = kept.clone();
     for number in 0..lost {
-        hand.put(object("x", &format!("lost{number}"), "", &json!({}))).await;
+        writer.put(object("x", &format!("lost{number}"), "", &json!({}))).await;
     }
     let seen = first.current_revision().await.unwrap();
     second.current_revision().await.unwrap();
-    let (_, epoch, held) = counter(&mut hand.connection).await;
+    let (_, epoch, held) = counter(&mut writer.connection).await;
     assert!(!held);
     let access = everything();
     let page = ListQuery { limit: Some(1), ..list(all(THINGS), At::Latest) };
@@ -109,23 +109,23 @@ async fn lose(lost: usize, ahead: usize, held_for: &str) -> String {
     let mut watches =
         [first.watch(&access, &query).await.unwrap(), second.watch(&access, &query).await.unwrap()];
 
-    proxy.lead_to(None);
+    proxy.redirect(None);
     let copy = pair.fail_over(&database).await;
-    let mut hand = Hand::new(&copy).await;
-    hand.now = kept;
+    let mut writer = DirectWriter::new(&copy).await;
+    writer.now = kept;
     for number in 0..ahead {
-        hand.put(object("x", &format!("new{number}"), "", &json!({}))).await;
+        writer.put(object("x", &format!("new{number}"), "", &json!({}))).await;
     }
-    hold(&mut hand.connection, held_for).await;
-    let (before, _, _) = counter(&mut hand.connection).await;
-    proxy.lead_to(Some(host(&copy.url)));
+    hold(&mut writer.connection, held_for).await;
+    let (before, _, _) = counter(&mut writer.connection).await;
+    proxy.redirect(Some(host(&copy.url)));
 
     for watch in &mut watches {
-        let end = tokio::time::timeout(PATIENCE, watch.next()).await.unwrap().unwrap_err();
+        let end = tokio::time::timeout(WAIT_MAX, watch.next()).await.unwrap().unwrap_err();
         assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
     }
-    eventually("a new epoch", async || counter(&mut hand.connection).await.1 != epoch).await;
-    let begun @ (after, _, held) = counter(&mut hand.connection).await;
+    eventually("a new epoch", async || counter(&mut writer.connection).await.1 != epoch).await;
+    let begun @ (after, _, held) = counter(&mut writer.connection).await;
     assert!(held, "growth waits for the audit");
     assert!(after.0 >= before.max(seen).0 + EPOCH_JUMP.unsigned_abs());
     for cache in [&first, &second] {
@@ -145,14 +145,14 @@ async fn lose(lost: usize, ahead: usize, held_for: &str) -> String {
             assert!(matches!(cache.list(&access, &old).await, Err(Error::ContinueExpired { .. })));
         }
     }
-    assert_eq!(counter(&mut hand.connection).await, begun, "one replica has moved the counter, once");
+    assert_eq!(counter(&mut writer.connection).await, begun, "one replica has moved the counter, once");
     let query = watch(all(THINGS), WatchFrom::After(after));
     let mut watch = second.watch(&access, &query).await.unwrap();
-    let next = hand.put(object("x", "after", "", &json!({}))).await;
+    let next = writer.put(object("x", "after", "", &json!({}))).await;
     assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/after {next}")]);
     first_tasks.cancel();
     second_tasks.cancel();
-    why(&mut hand.connection).await
+    held_reason(&mut writer.connection).await
 }
 
 #[tokio::test]
@@ -173,36 +173,36 @@ async fn a_new_history_of_the_same_length_is_noticed() {
 #[tokio::test]
 async fn a_standby_that_lost_nothing_goes_on() {
     let (mut pair, database) = Pair::new().await;
-    let mut hand = Hand::new(&database).await;
-    let kept = hand.put(object("x", "kept", "", &json!({}))).await;
+    let mut writer = DirectWriter::new(&database).await;
+    let kept = writer.put(object("x", "kept", "", &json!({}))).await;
     let proxy = Proxy::new(host(&database.url)).await;
     let way = Database { url: through(&database.url, proxy.address) };
     let (cache, tasks) = replica(&way, config()).await;
     let access = everything();
     let mut watch = cache.watch(&access, &watch(all(THINGS), WatchFrom::After(kept))).await.unwrap();
-    let now = hand.now.clone();
-    drop(hand);
+    let now = writer.now.clone();
+    drop(writer);
     pair.back_up().await;
-    proxy.lead_to(None);
+    proxy.redirect(None);
     let copy = pair.fail_over(&database).await;
-    let mut hand = Hand::new(&copy).await;
-    hand.now = now;
-    let next = hand.put(object("x", "next", "", &json!({}))).await;
-    proxy.lead_to(Some(host(&copy.url)));
+    let mut writer = DirectWriter::new(&copy).await;
+    writer.now = now;
+    let next = writer.put(object("x", "next", "", &json!({}))).await;
+    proxy.redirect(Some(host(&copy.url)));
     assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/next {next}")]);
-    assert!(!counter(&mut hand.connection).await.2);
+    assert!(!counter(&mut writer.connection).await.2);
     tasks.cancel();
 }
 
 #[tokio::test]
 async fn a_write_that_was_answered_and_lost_is_noticed_although_no_event_of_it_came() {
     let mut fixture = Fixture::new().await;
-    let revision = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let revision = fixture.writer.put(object("x", "a", "", &json!({}))).await;
     fixture.cache.current_revision().await.unwrap();
-    let (_, epoch, _) = counter(&mut fixture.hand.connection).await;
-    fixture.cache.saw(Revision(revision.0 + 3));
-    eventually("a new epoch", async || counter(&mut fixture.hand.connection).await.1 != epoch).await;
-    let (after, _, held) = counter(&mut fixture.hand.connection).await;
+    let (_, epoch, _) = counter(&mut fixture.writer.connection).await;
+    fixture.cache.note_acknowledged(Revision(revision.0 + 3));
+    eventually("a new epoch", async || counter(&mut fixture.writer.connection).await.1 != epoch).await;
+    let (after, _, held) = counter(&mut fixture.writer.connection).await;
     assert!(after.0 >= revision.0 + 3 + EPOCH_JUMP.unsigned_abs());
     assert!(held);
 }
@@ -210,26 +210,26 @@ async fn a_write_that_was_answered_and_lost_is_noticed_although_no_event_of_it_c
 #[tokio::test]
 async fn an_answer_that_cannot_be_found_again_after_a_promotion_is_not_trusted() {
     let (mut pair, database) = Pair::new().await;
-    let mut hand = Hand::new(&database).await;
-    let kept = hand.put(object("x", "kept", "", &json!({}))).await;
+    let mut writer = DirectWriter::new(&database).await;
+    let kept = writer.put(object("x", "kept", "", &json!({}))).await;
     let proxy = Proxy::new(host(&database.url)).await;
     let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
-    let now = hand.now.clone();
-    drop(hand);
+    let now = writer.now.clone();
+    drop(writer);
     let data = folder(&pair.copy).await;
     pair.back_up().await;
     eventually("the tail", async || cache.current_revision().await.is_ok()).await;
-    proxy.lead_to(None);
+    proxy.redirect(None);
     // A write was answered with the next revision; then the primary was lost, before the tail saw it.
-    cache.saw(Revision(kept.0 + 1));
+    cache.note_acknowledged(Revision(kept.0 + 1));
     let copy = pair.promote(&database, &data).await;
-    let mut hand = Hand::new(&copy).await;
-    hand.now = now;
+    let mut writer = DirectWriter::new(&copy).await;
+    writer.now = now;
     for name in ["new", "newer"] {
-        hand.put(object("x", name, "", &json!({}))).await;
+        writer.put(object("x", name, "", &json!({}))).await;
     }
-    proxy.lead_to(Some(host(&copy.url)));
-    eventually("a new epoch", async || counter(&mut hand.connection).await.2).await;
+    proxy.redirect(Some(host(&copy.url)));
+    eventually("a new epoch", async || counter(&mut writer.connection).await.2).await;
     tasks.cancel();
 }
 

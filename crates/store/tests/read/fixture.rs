@@ -1,4 +1,4 @@
-//! A database, a cache over it, and a hand that writes objects and events without the store's writer.
+//! A database, a cache of it, and a writer that writes objects and events without the store's writer.
 
 use runtime::Tasks;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub(crate) const THINGS: KindId = KindId(1);
 /// Objects in cluster scope.
 pub(crate) const PLACES: KindId = KindId(2);
 /// Longest wait for something that has to happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
 
 pub(crate) struct Sample(&'static str);
 
@@ -68,16 +68,16 @@ pub(crate) fn object(namespace: &str, name: &str, labels: &str, spec: &Value) ->
     })
 }
 
-pub(crate) type Place = (KindId, String, String);
+pub(crate) type ObjectKey = (KindId, String, String);
 
-/// Writes as a batch would, and remembers everything: the oracle of the tests.
-pub(crate) struct Hand {
+/// Writes to the tables as a batch would, and keeps the current objects: the oracle of the tests.
+pub(crate) struct DirectWriter {
     pub(crate) connection: PgConnection,
-    pub(crate) now: BTreeMap<Place, (Revision, Uuid, Value)>,
+    pub(crate) now: BTreeMap<ObjectKey, (Revision, Uuid, Value)>,
     pub(crate) notify: bool,
 }
 
-impl Hand {
+impl DirectWriter {
     pub(crate) async fn new(database: &Database) -> Self {
         Self { connection: database.connect().await.unwrap(), now: BTreeMap::new(), notify: true }
     }
@@ -96,7 +96,7 @@ impl Hand {
         self.batch(vec![(THINGS, object, true)]).await
     }
 
-    /// One transaction; the last revision comes back.
+    /// Makes these writes in one transaction, and returns the last revision.
     pub(crate) async fn batch(&mut self, writes: Vec<(KindId, Value, bool)>) -> Revision {
         let mut transaction = self.connection.begin().await.unwrap();
         let count = i64::try_from(writes.len()).unwrap();
@@ -161,8 +161,8 @@ impl Hand {
         Revision(u64::try_from(last).unwrap())
     }
 
-    /// Raises the counter without an event, as a batch whose writes were all refused.
-    pub(crate) async fn waste(&mut self, count: i64) -> Revision {
+    /// Raises the counter without an event, as a batch does whose writes are all refused.
+    pub(crate) async fn skip_revisions(&mut self, count: i64) -> Revision {
         let last: i64 = sqlx::query_scalar("UPDATE rev SET v = v + $1 RETURNING v")
             .bind(count)
             .fetch_one(&mut self.connection)
@@ -189,7 +189,7 @@ pub(crate) struct Fixture {
     pub(crate) database: Database,
     pub(crate) cache: Cache,
     pub(crate) tasks: Tasks,
-    pub(crate) hand: Hand,
+    pub(crate) writer: DirectWriter,
 }
 
 impl Fixture {
@@ -199,9 +199,9 @@ impl Fixture {
 
     pub(crate) async fn with(config: CacheConfig) -> Self {
         let database = database().await.unwrap();
-        let hand = Hand::new(&database).await;
+        let writer = DirectWriter::new(&database).await;
         let (cache, tasks) = replica(&database, config).await;
-        Self { database, cache, tasks, hand }
+        Self { database, cache, tasks, writer }
     }
 
     /// Another replica's cache.
@@ -225,11 +225,11 @@ pub(crate) async fn replica(database: &Database, config: CacheConfig) -> (Cache,
     let tasks = Tasks::new();
     let cache = Cache::open(&database.url, kinds(), config).unwrap();
     cache.start(&tasks);
-    tokio::time::timeout(PATIENCE, cache.until_synced()).await.unwrap();
+    tokio::time::timeout(WAIT_MAX, cache.until_synced()).await.unwrap();
     (cache, tasks)
 }
 
-/// Compaction and the rest only when a test asks for it.
+/// The default configuration.
 pub(crate) fn config() -> CacheConfig {
     CacheConfig::default()
 }
@@ -249,12 +249,12 @@ impl Authorizer for Grant {
     }
 }
 
-pub(crate) async fn seeing(visibility: Visibility) -> Access {
+pub(crate) async fn access_with(visibility: Visibility) -> Access {
     authorize(&Grant(visibility), &()).await.unwrap()
 }
 
 pub(crate) async fn tenant(name: &str) -> Access {
-    seeing(Visibility::tenant(name)).await
+    access_with(Visibility::tenant(name)).await
 }
 
 pub(crate) fn select(kind: KindId, namespace: Option<&str>, labels: &str, fields: &str) -> Selection {
@@ -278,7 +278,7 @@ pub(crate) fn watch(selection: Selection, from: WatchFrom) -> WatchQuery {
     WatchQuery { selection, from }
 }
 
-/// An event in a line: `ADDED ns/name 7`.
+/// An item as a line: `ADDED ns/name 7`.
 pub(crate) fn line(item: &WatchItem) -> String {
     match item {
         WatchItem::Event { op, entry, .. } => {
@@ -295,7 +295,7 @@ pub(crate) fn line(item: &WatchItem) -> String {
 }
 
 pub(crate) async fn next(watch: &mut Watch) -> WatchItem {
-    tokio::time::timeout(PATIENCE, watch.next())
+    tokio::time::timeout(WAIT_MAX, watch.next())
         .await
         .expect("the watch is silent")
         .expect("the watch has ended")
@@ -311,7 +311,7 @@ pub(crate) async fn lines(watch: &mut Watch, count: usize) -> Vec<String> {
 
 /// Waits until a condition holds.
 pub(crate) async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + WAIT_MAX;
     while !condition().await {
         assert!(tokio::time::Instant::now() < deadline, "{what} did not come");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -9,7 +9,7 @@ use store::{Error, Key, Revision, Sight, TenantSight, Visibility};
 
 async fn five(fixture: &mut Fixture) -> Revision {
     for (namespace, name) in [("x", "b"), ("x", "a"), ("x-b", "a"), ("y", "c"), ("x", "c")] {
-        fixture.hand.put(object(namespace, name, "", &json!({}))).await;
+        fixture.writer.put(object(namespace, name, "", &json!({}))).await;
     }
     fixture.cache.current_revision().await.unwrap()
 }
@@ -20,15 +20,15 @@ async fn a_get_finds_what_was_written_before_it() {
     let key = Key::new(THINGS, "x", "a");
     let access = everything();
     assert!(matches!(fixture.cache.get(&access, &key, At::Latest).await, Err(Error::NotFound)));
-    let first = fixture.hand.put(object("x", "a", "", &json!({"n": 1}))).await;
+    let first = fixture.writer.put(object("x", "a", "", &json!({"n": 1}))).await;
     let entry = fixture.cache.get(&access, &key, At::Latest).await.unwrap();
     assert_eq!((entry.revision, &body(&entry)["spec"]["n"]), (first, &json!(1)));
-    let second = fixture.hand.put(object("x", "a", "", &json!({"n": 2}))).await;
+    let second = fixture.writer.put(object("x", "a", "", &json!({"n": 2}))).await;
     let entry = fixture.cache.get(&access, &key, At::NotOlderThan(second)).await.unwrap();
     assert_eq!((entry.revision, &body(&entry)["spec"]["n"]), (second, &json!(2)));
     let entry = fixture.cache.get(&access, &key, At::Exact(first)).await.unwrap();
     assert_eq!(body(&entry)["spec"]["n"], json!(1));
-    fixture.hand.delete("x", "a").await;
+    fixture.writer.delete("x", "a").await;
     assert!(matches!(fixture.cache.get(&access, &key, At::Latest).await, Err(Error::NotFound)));
     assert!(fixture.cache.get(&access, &key, At::Exact(second)).await.is_ok());
 }
@@ -75,7 +75,7 @@ async fn every_freshness_is_served_as_asked() {
 #[tokio::test]
 async fn a_revision_that_no_event_has_counts_all_the_same() {
     let mut fixture = Fixture::new().await;
-    let revision = fixture.hand.waste(7).await;
+    let revision = fixture.writer.skip_revisions(7).await;
     let page = fixture.cache.list(&everything(), &list(all(THINGS), At::Latest)).await.unwrap();
     assert_eq!(page.revision, revision);
 }
@@ -92,12 +92,12 @@ async fn all_pages_are_one_snapshot() {
         paths.extend(page.items.iter().map(|entry| format!("{} {}", path_of(entry), body(entry)["spec"])));
         left.push(page.remaining);
         // Everything changes between two pages.
-        fixture.hand.put(object("x", "a", "", &json!({"new": 1}))).await;
-        fixture.hand.put(object("x", "c", "", &json!({"new": 1}))).await;
-        fixture.hand.put(object("x", &format!("a{}", left.len()), "", &json!({"new": 1}))).await;
-        fixture.hand.put(object("zz", &format!("a{}", left.len()), "", &json!({"new": 1}))).await;
+        fixture.writer.put(object("x", "a", "", &json!({"new": 1}))).await;
+        fixture.writer.put(object("x", "c", "", &json!({"new": 1}))).await;
+        fixture.writer.put(object("x", &format!("a{}", left.len()), "", &json!({"new": 1}))).await;
+        fixture.writer.put(object("zz", &format!("a{}", left.len()), "", &json!({"new": 1}))).await;
         if left.len() == 1 {
-            fixture.hand.delete("y", "c").await;
+            fixture.writer.delete("y", "c").await;
         }
         let Some(token) = page.continue_token else { break };
         query.continue_token = Some(token);
@@ -111,7 +111,7 @@ async fn a_page_is_filled_although_few_objects_match() {
     let mut fixture = Fixture::new().await;
     for number in 0..60 {
         let labels = if number % 20 == 19 { "rare=yes" } else { "rare=no" };
-        fixture.hand.put(object("x", &format!("n{number:03}"), labels, &json!({}))).await;
+        fixture.writer.put(object("x", &format!("n{number:03}"), labels, &json!({}))).await;
     }
     let access = everything();
     for selector in ["rare=yes", "rare!=no", "rare in (yes,perhaps)"] {
@@ -134,8 +134,8 @@ async fn selectors_see_names_fields_and_labels() {
     let mut fixture = Fixture::new().await;
     for (name, labels, color) in [("a", "app=web", "red"), ("b", "app=web,tier=1", "blue"), ("c", "", "red")]
     {
-        fixture.hand.put(object("x", name, labels, &json!({"color": color}))).await;
-        fixture.hand.put_as(PLACES, object("", name, labels, &json!({"color": color}))).await;
+        fixture.writer.put(object("x", name, labels, &json!({"color": color}))).await;
+        fixture.writer.put_as(PLACES, object("", name, labels, &json!({"color": color}))).await;
     }
     for (labels, fields, found) in [
         ("app=web", "", "a b"),
@@ -165,18 +165,18 @@ async fn selectors_see_names_fields_and_labels() {
 async fn an_index_follows_what_changes() {
     let mut fixture = Fixture::new().await;
     for number in 0..40 {
-        fixture.hand.put(object("x", &format!("n{number:02}"), "app=many", &json!({"color": "red"}))).await;
+        fixture.writer.put(object("x", &format!("n{number:02}"), "app=many", &json!({"color": "red"}))).await;
     }
     let rare = || list(select(THINGS, None, "app=rare", ""), At::Latest);
     let blue = || list(select(THINGS, None, "", "spec.color=blue"), At::Latest);
     assert!(fixture.names(&rare()).await.is_empty());
-    fixture.hand.put(object("x", "n07", "app=rare", &json!({"color": "blue"}))).await;
-    fixture.hand.put(object("x", "new", "app=rare", &json!({"color": "red"}))).await;
+    fixture.writer.put(object("x", "n07", "app=rare", &json!({"color": "blue"}))).await;
+    fixture.writer.put(object("x", "new", "app=rare", &json!({"color": "red"}))).await;
     assert_eq!(fixture.names(&rare()).await, ["x/n07", "x/new"]);
     assert_eq!(fixture.names(&blue()).await, ["x/n07"]);
-    fixture.hand.put(object("x", "n07", "", &json!({"color": "red"}))).await;
-    fixture.hand.delete("x", "new").await;
-    fixture.hand.put(object("x", "other", "app=many", &json!({}))).await;
+    fixture.writer.put(object("x", "n07", "", &json!({"color": "red"}))).await;
+    fixture.writer.delete("x", "new").await;
+    fixture.writer.put(object("x", "other", "app=many", &json!({}))).await;
     assert!(fixture.names(&rare()).await.is_empty());
     assert!(fixture.names(&blue()).await.is_empty());
 }
@@ -185,8 +185,8 @@ async fn an_index_follows_what_changes() {
 async fn a_caller_sees_his_tenant_and_a_member_his_places() {
     let mut fixture = Fixture::new().await;
     for (name, tenant) in [("p1", "t1"), ("p2", "t1"), ("p3", "t2")] {
-        fixture.hand.put_as(PLACES, object("", name, "", &json!({"tenant": tenant}))).await;
-        fixture.hand.put(object(name, "thing", "", &json!({"tenant": tenant}))).await;
+        fixture.writer.put_as(PLACES, object("", name, "", &json!({"tenant": tenant}))).await;
+        fixture.writer.put(object(name, "thing", "", &json!({"tenant": tenant}))).await;
     }
     let whole = |tenant| TenantSight { tenant: Arc::from(tenant), sight: Sight::Whole };
     let some = |tenant, namespaces: &[&str]| {
@@ -202,7 +202,7 @@ async fn a_caller_sees_his_tenant_and_a_member_his_places() {
         (Visibility::tenant("t3"), ""),
         (Visibility::Nothing, ""),
     ] {
-        let access = seeing(visibility).await;
+        let access = access_with(visibility).await;
         let places: Vec<&str> = places.split_whitespace().collect();
         let page = fixture.cache.list(&access, &list(all(PLACES), At::Latest)).await.unwrap();
         let found: Vec<String> = page.items.iter().map(|entry| path_of(entry)).collect();
@@ -226,11 +226,12 @@ async fn what_is_tenant_wide_is_seen_by_all_of_its_tenant_and_what_is_public_by_
         ("nobodys", json!({"wide": true})),
         ("open", json!({"tenant": "t1", "wide": true})),
     ] {
-        fixture.hand.put_as(PLACES, object("", name, "", &spec)).await;
+        fixture.writer.put_as(PLACES, object("", name, "", &spec)).await;
     }
     for (tenant, places) in [("t1", vec!["everybodys", "open"]), ("t2", vec!["everybodys"])] {
         let sight = Sight::Namespaces(Arc::default());
-        let access = seeing(Visibility::tenants([TenantSight { tenant: Arc::from(tenant), sight }])).await;
+        let access =
+            access_with(Visibility::tenants([TenantSight { tenant: Arc::from(tenant), sight }])).await;
         let page = fixture.cache.list(&access, &list(all(PLACES), At::Latest)).await.unwrap();
         assert_eq!(page.items.iter().map(|entry| path_of(entry)).collect::<Vec<_>>(), places);
     }
@@ -255,16 +256,16 @@ async fn a_long_list_is_one_snapshot_although_writes_go_on() {
         let write = |number| {
             (THINGS, object("x", &format!("n{chunk:02}{number:03}"), "", &json!({"round": 0})), false)
         };
-        fixture.hand.batch((0..1000).map(write).collect()).await;
+        fixture.writer.batch((0..1000).map(write).collect()).await;
     }
     let writing = tokio::spawn({
-        let mut hand = Hand::new(&fixture.database).await;
-        hand.now = fixture.hand.now.clone();
+        let mut writer = DirectWriter::new(&fixture.database).await;
+        writer.now = fixture.writer.now.clone();
         async move {
             for round in 1..40 {
                 // One batch changes the first and the last object together: no list may show half of it.
                 let write = |name: &str| (THINGS, object("x", name, "", &json!({"round": round})), false);
-                hand.batch(vec![write("n00000"), write("n11999")]).await;
+                writer.batch(vec![write("n00000"), write("n11999")]).await;
             }
         }
     });
@@ -286,10 +287,10 @@ async fn no_look_reads_a_whole_table_however_it_has_grown() {
     }
     for chunk in 0..4 {
         let write = |number| (THINGS, object("x", &format!("n{chunk}{number:03}"), "", &json!({})), false);
-        fixture.hand.batch((0..1000).map(write).collect()).await;
+        fixture.writer.batch((0..1000).map(write).collect()).await;
     }
     fixture.cache.current_revision().await.unwrap();
-    let mut sql = Hand::new(&fixture.database).await.connection;
+    let mut sql = DirectWriter::new(&fixture.database).await.connection;
     let mut scans = async || {
         let query = "SELECT seq_scan, idx_scan FROM pg_stat_user_tables WHERE relname = 'events'";
         sqlx::query_as::<_, (i64, i64)>(query).fetch_one(&mut sql).await.unwrap()
@@ -315,12 +316,12 @@ async fn of_many_objects_a_caller_gets_those_of_his_namespaces_in_order() {
     let mut fixture = Fixture::new().await;
     for number in 0..40 {
         let spec = json!({"tenant": "t1"});
-        fixture.hand.put(object(&format!("p{number:02}"), "thing", "", &spec)).await;
-        fixture.hand.put_as(PLACES, object("", &format!("p{number:02}"), "", &spec)).await;
+        fixture.writer.put(object(&format!("p{number:02}"), "thing", "", &spec)).await;
+        fixture.writer.put_as(PLACES, object("", &format!("p{number:02}"), "", &spec)).await;
     }
     let namespaces = Arc::new(BTreeSet::from(["p07".to_owned(), "p31".to_owned(), "p99".to_owned()]));
     let sight = TenantSight { tenant: Arc::from("t1"), sight: Sight::Namespaces(namespaces) };
-    let access = seeing(Visibility::tenants([sight])).await;
+    let access = access_with(Visibility::tenants([sight])).await;
     for kind in [THINGS, PLACES] {
         let first = ListQuery { limit: Some(1), ..list(all(kind), At::Latest) };
         let page = fixture.cache.list(&access, &first).await.unwrap();
@@ -344,14 +345,14 @@ async fn a_caller_of_fifty_namespaces_among_many_objects() {
             let name = format!("n{chunk:02}{number:03}");
             (THINGS, object(&namespace, &name, "", &json!({"tenant": "t1"})), false)
         };
-        fixture.hand.batch((0..1000).map(write).collect()).await;
+        fixture.writer.batch((0..1000).map(write).collect()).await;
     }
     let namespaces: BTreeSet<String> = (0..50).map(|number| format!("p{:05}", number * 199)).collect();
     let some = TenantSight { tenant: Arc::from("t1"), sight: Sight::Namespaces(Arc::new(namespaces)) };
     for (who, visibility) in
         [("50 namespaces", Visibility::tenants([some])), ("the whole tenant", Visibility::tenant("t1"))]
     {
-        let access = seeing(visibility).await;
+        let access = access_with(visibility).await;
         let query = list(all(THINGS), At::Any);
         fixture.cache.list(&access, &query).await.unwrap();
         let start = std::time::Instant::now();

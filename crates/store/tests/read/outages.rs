@@ -14,16 +14,16 @@ use store::{Error, Key};
 #[tokio::test]
 async fn without_the_database_old_answers_are_given_and_new_ones_refused() {
     let database = database().await.unwrap();
-    let mut hand = Hand::new(&database).await;
+    let mut writer = DirectWriter::new(&database).await;
     let proxy = Proxy::new(host(&database.url)).await;
     let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
     let access = everything();
     let key = Key::new(THINGS, "x", "a");
-    let first = hand.put(object("x", "a", "", &json!({"n": 1}))).await;
+    let first = writer.put(object("x", "a", "", &json!({"n": 1}))).await;
     assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, first);
     let mut watch = cache.watch(&access, &watch(all(THINGS), WatchFrom::After(first))).await.unwrap();
 
-    proxy.lead_to(None);
+    proxy.redirect(None);
     let error = cache.get(&access, &key, At::Latest).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error}");
     assert!(!cache.database_ok() && cache.synced());
@@ -32,11 +32,11 @@ async fn without_the_database_old_answers_are_given_and_new_ones_refused() {
         cache.list(&access, &list(all(THINGS), At::NotOlderThan(first))).await.unwrap().items.len(),
         1
     );
-    let second = hand.put(object("x", "a", "", &json!({"n": 2}))).await;
+    let second = writer.put(object("x", "a", "", &json!({"n": 2}))).await;
     let error = cache.get(&access, &key, At::NotOlderThan(second)).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error}");
 
-    proxy.lead_to(Some(host(&database.url)));
+    proxy.redirect(Some(host(&database.url)));
     eventually("the database", async || cache.database_ok()).await;
     assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, second);
     assert_eq!(lines(&mut watch, 1).await, [format!("MODIFIED x/a {second}")]);
@@ -46,7 +46,7 @@ async fn without_the_database_old_answers_are_given_and_new_ones_refused() {
 #[tokio::test]
 async fn who_starts_while_the_database_takes_no_writes_serves_reads() {
     let mut fixture = Fixture::new().await;
-    let first = fixture.hand.put(object("x", "a", "", &json!({}))).await;
+    let first = fixture.writer.put(object("x", "a", "", &json!({}))).await;
     set_for_all(&mut fixture, "default_transaction_read_only = on").await;
     let (cache, tasks) = fixture.replica(config()).await;
     let key = Key::new(THINGS, "x", "a");
@@ -59,7 +59,7 @@ async fn who_starts_while_the_database_takes_no_writes_serves_reads() {
 async fn a_roles_limit_for_statements_does_not_end_the_first_read() {
     let mut fixture = Fixture::new().await;
     set_for_all(&mut fixture, "statement_timeout = '1s'").await;
-    let mut slow = fixture.hand.connection.begin().await.unwrap();
+    let mut slow = fixture.writer.connection.begin().await.unwrap();
     sqlx::query("LOCK TABLE objects IN ACCESS EXCLUSIVE MODE").execute(&mut *slow).await.unwrap();
     let tasks = Tasks::new();
     let cache = Cache::open(&fixture.database.url, kinds(), config()).unwrap();
@@ -68,7 +68,7 @@ async fn a_roles_limit_for_statements_does_not_end_the_first_read() {
     assert_eq!(cache.database_trouble(), None);
     assert!(!cache.synced(), "it waits");
     slow.rollback().await.unwrap();
-    tokio::time::timeout(PATIENCE, cache.until_synced()).await.unwrap();
+    tokio::time::timeout(WAIT_MAX, cache.until_synced()).await.unwrap();
     tasks.cancel();
 }
 
@@ -76,21 +76,21 @@ async fn a_roles_limit_for_statements_does_not_end_the_first_read() {
 async fn set_for_all(fixture: &mut Fixture, setting: &str) {
     let (_, name) = fixture.database.url.rsplit_once('/').unwrap();
     let alter = AssertSqlSafe(format!("ALTER DATABASE {name} SET {setting}"));
-    sqlx::raw_sql(alter).execute(&mut fixture.hand.connection).await.unwrap();
+    sqlx::raw_sql(alter).execute(&mut fixture.writer.connection).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_connection_that_is_lost_is_no_trouble() {
     let database = database().await.unwrap();
-    let mut hand = Hand::new(&database).await;
+    let mut writer = DirectWriter::new(&database).await;
     let proxy = Proxy::new(host(&database.url)).await;
     let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
     let access = everything();
     let mut watch = cache.watch(&access, &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
     let mut expected = Vec::new();
     for number in 0..40 {
-        let revision = hand.put(object("x", &format!("n{number}"), "", &json!({}))).await;
-        proxy.lead_to(Some(host(&database.url)));
+        let revision = writer.put(object("x", &format!("n{number}"), "", &json!({}))).await;
+        proxy.redirect(Some(host(&database.url)));
         let key = Key::new(THINGS, "x", &format!("n{number}"));
         assert_eq!(cache.get(&access, &key, At::Latest).await.unwrap().revision, revision);
         expected.push(format!("ADDED x/n{number} {revision}"));
@@ -105,12 +105,12 @@ async fn a_server_that_says_nothing_is_given_up() {
     let database = database().await.unwrap();
     let proxy = Proxy::new(host(&database.url)).await;
     let (cache, tasks) = replica(&Database { url: through(&database.url, proxy.address) }, config()).await;
-    proxy.lead_to(Some(&silent.local_addr().unwrap().to_string()));
+    proxy.redirect(Some(&silent.local_addr().unwrap().to_string()));
     let started = tokio::time::Instant::now();
     let error = cache.current_revision().await.unwrap_err();
     assert!(matches!(error, Error::Unavailable(_)), "{error}");
     assert!(started.elapsed() < Duration::from_secs(10), "a read waits 3 s at most");
-    proxy.lead_to(Some(host(&database.url)));
+    proxy.redirect(Some(host(&database.url)));
     eventually("an answer", async || cache.current_revision().await.is_ok()).await;
     tasks.cancel();
 }
@@ -139,9 +139,9 @@ async fn statements_need_no_session() {
     let mut fixture =
         Fixture::with(CacheConfig { prepared: false, listen: Listen::Off, ring_changes: 1, ..config() })
             .await;
-    let first = fixture.hand.put(object("x", "a", "app=web", &json!({"n": 1}))).await;
-    let second = fixture.hand.put(object("x", "a", "", &json!({"n": "two's"}))).await;
-    let third = fixture.hand.put(object("x", "b", "app=web", &json!({}))).await;
+    let first = fixture.writer.put(object("x", "a", "app=web", &json!({"n": 1}))).await;
+    let second = fixture.writer.put(object("x", "a", "", &json!({"n": "two's"}))).await;
+    let third = fixture.writer.put(object("x", "b", "app=web", &json!({}))).await;
     let page = fixture.cache.list(&everything(), &list(all(THINGS), At::Latest)).await.unwrap();
     assert_eq!((page.revision, page.items.len()), (third, 2));
     let query = watch(select(THINGS, None, "app=web", ""), WatchFrom::After(first));
@@ -152,7 +152,7 @@ async fn statements_need_no_session() {
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'store-read' \
          AND datname = current_database() AND query LIKE '%$1%'",
     )
-    .fetch_one(&mut fixture.hand.connection)
+    .fetch_one(&mut fixture.writer.connection)
     .await
     .unwrap();
     assert_eq!(plain, 0, "a statement had parameters");

@@ -14,9 +14,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 const SSL_REQUEST: u32 = 80_877_103;
 
-type Done = std::io::Result<()>;
+type IoResult = std::io::Result<()>;
 
-/// Hands every transaction of a client to the other one of two sessions.
+/// Runs every transaction of a client in the other one of two sessions.
 struct Pooler {
     address: SocketAddr,
     _accepting: AbortOnDropHandle<()>,
@@ -37,7 +37,7 @@ impl Pooler {
     }
 }
 
-async fn serve(mut client: TcpStream, server: &str) -> Done {
+async fn serve(mut client: TcpStream, server: &str) -> IoResult {
     let mut startup = Vec::new();
     loop {
         startup.clear();
@@ -65,7 +65,7 @@ async fn serve(mut client: TcpStream, server: &str) -> Done {
     }
 }
 
-/// Passes an answer on to its end; the state of the transaction comes back.
+/// Forwards an answer to its end, and returns the state of the transaction.
 async fn answer(session: &mut TcpStream, mut client: Option<&mut TcpStream>) -> std::io::Result<u8> {
     loop {
         let (kind, message) = read(session).await?;
@@ -93,8 +93,8 @@ async fn a_proxy_that_pools_by_transaction_does_no_harm() {
     let database = database().await.unwrap();
     let pooler = Pooler::new(host(&database.url)).await;
     let pooled = Database { url: through(&database.url, pooler.address) };
-    let mut hand = Hand::new(&database).await;
-    let first = hand.put(object("x", "a", "", &json!({}))).await;
+    let mut writer = DirectWriter::new(&database).await;
+    let first = writer.put(object("x", "a", "", &json!({}))).await;
     let config = CacheConfig {
         prepared: false,
         listen: Listen::At(database.url.clone()),
@@ -106,7 +106,7 @@ async fn a_proxy_that_pools_by_transaction_does_no_harm() {
     let mut old = cache.watch(&access, &watch(all(THINGS), WatchFrom::After(first))).await.unwrap();
     let mut expected = Vec::new();
     for number in 0..20 {
-        let revision = hand.put(object("x", &format!("n{number}"), "", &json!({}))).await;
+        let revision = writer.put(object("x", &format!("n{number}"), "", &json!({}))).await;
         assert_eq!(cache.current_revision().await.unwrap(), revision);
         expected.push(format!("ADDED x/n{number} {revision}"));
     }
@@ -119,8 +119,10 @@ async fn a_proxy_that_pools_by_transaction_does_no_harm() {
     };
     let (_compacting, more_tasks) = replica(&pooled, quick).await;
     eventually("compaction", async || {
-        let left: i64 =
-            sqlx::query_scalar("SELECT count(*) FROM events").fetch_one(&mut hand.connection).await.unwrap();
+        let left: i64 = sqlx::query_scalar("SELECT count(*) FROM events")
+            .fetch_one(&mut writer.connection)
+            .await
+            .unwrap();
         left == 1
     })
     .await;

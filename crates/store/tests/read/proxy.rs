@@ -1,6 +1,6 @@
-//! A way to the database that a test can cut, and lay to another one.
+//! A proxy to the database that a test can cut, and redirect to another server.
 
-use crate::fixture::PATIENCE;
+use crate::fixture::WAIT_MAX;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::copy_bidirectional;
@@ -10,42 +10,42 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    way: Arc<Mutex<Way>>,
+    route: Arc<Mutex<Route>>,
     accepting: JoinHandle<()>,
 }
 
-struct Way {
+struct Route {
     target: Option<String>,
     cut: CancellationToken,
 }
 
 impl Proxy {
-    /// To `host:port`.
+    /// A proxy to `host:port`.
     pub(crate) async fn new(target: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let way = Way { target: Some(target.to_owned()), cut: CancellationToken::new() };
-        let way = Arc::new(Mutex::new(way));
+        let route = Route { target: Some(target.to_owned()), cut: CancellationToken::new() };
+        let route = Arc::new(Mutex::new(route));
         let accepting = tokio::spawn({
-            let way = Arc::clone(&way);
+            let route = Arc::clone(&route);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
                     let (target, cut) = {
-                        let way = way.lock().unwrap();
-                        (way.target.clone(), way.cut.clone())
+                        let route = route.lock().unwrap();
+                        (route.target.clone(), route.cut.clone())
                     };
-                    tokio::spawn(async move { cut.run_until_cancelled_owned(carry(client, target)).await });
+                    tokio::spawn(async move { cut.run_until_cancelled_owned(forward(client, target)).await });
                 }
             }
         });
-        Self { address, way, accepting }
+        Self { address, route, accepting }
     }
 
-    /// Cuts all connections; new ones go to `target`, or nowhere.
-    pub(crate) fn lead_to(&self, target: Option<&str>) {
-        let mut way = self.way.lock().unwrap();
-        way.target = target.map(str::to_owned);
-        std::mem::replace(&mut way.cut, CancellationToken::new()).cancel();
+    /// Cuts all connections. New ones go to `target`, or nowhere.
+    pub(crate) fn redirect(&self, target: Option<&str>) {
+        let mut route = self.route.lock().unwrap();
+        route.target = target.map(str::to_owned);
+        std::mem::replace(&mut route.cut, CancellationToken::new()).cancel();
     }
 }
 
@@ -55,20 +55,21 @@ impl Drop for Proxy {
     }
 }
 
-async fn carry(mut client: TcpStream, target: Option<String>) {
+async fn forward(mut client: TcpStream, target: Option<String>) {
     let Some(target) = target else { return };
-    let server = tokio::time::timeout(PATIENCE, TcpStream::connect(target)).await;
+    let server = tokio::time::timeout(WAIT_MAX, TcpStream::connect(target)).await;
     if let Ok(Ok(mut server)) = server {
         let _end = copy_bidirectional(&mut client, &mut server).await;
     }
 }
 
-/// `host:port` of a database's URL, and the URL with another one.
+/// The `host:port` of a database's URL.
 pub(crate) fn host(url: &str) -> &str {
     let (_, rest) = url.split_once('@').unwrap();
     rest.split_once('/').unwrap().0
 }
 
+/// The URL with another address.
 pub(crate) fn through(url: &str, address: SocketAddr) -> String {
     url.replace(host(url), &address.to_string())
 }

@@ -1,5 +1,5 @@
-//! A replica that reads from a standby shows what the primary has committed, no more, and waits for it where a reader must not
-//! be told less.
+//! A replica that reads from a standby shows what the primary has committed, no more, and waits for it where a reader
+//! must not be told less.
 
 use crate::fixture::*;
 use crate::proxy::{Proxy, host, through};
@@ -12,7 +12,7 @@ use store::read::{At, WatchEnd, WatchFrom};
 use store::testing::{Database, Server};
 use store::{Error, Revision};
 
-struct Streaming {
+struct StandbyPair {
     primary: Server,
     standby: Server,
     database: Database,
@@ -22,7 +22,7 @@ async fn run(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await.unwrap();
 }
 
-impl Streaming {
+impl StandbyPair {
     async fn new() -> Self {
         let mut primary = Server::start(&["fsync=off"]).await.unwrap();
         let database = primary.database().await.unwrap();
@@ -51,7 +51,7 @@ impl Streaming {
     }
 }
 
-/// A standby goes on receiving, and shows nothing new.
+/// Pauses the replay of a standby: it still receives, but shows nothing new.
 async fn pause(standby: &Server) {
     run(&mut standby.admin().await.unwrap(), "SELECT pg_wal_replay_pause()").await;
     eventually("the pause", async || {
@@ -75,15 +75,15 @@ async fn names(cache: &Cache, at: At) -> Result<Vec<String>, Error> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_is_followed_and_a_fresh_read_waits_for_it() {
-    let pair = Streaming::new().await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let pair = StandbyPair::new().await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let (cache, tasks) = pair.replica(pair.config()).await;
     assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
     let mut watching = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
 
     pair.pause().await;
-    let second = hand.put(thing("second")).await;
+    let second = writer.put(thing("second")).await;
     assert_eq!(names(&cache, At::Any).await.unwrap(), ["x/first"], "what is not here is not shown");
     let fresh = tokio::spawn({
         let cache = cache.clone();
@@ -107,7 +107,7 @@ async fn a_standby_is_followed_and_a_fresh_read_waits_for_it() {
         }
     });
     pair.resume().await;
-    let fresh = tokio::time::timeout(PATIENCE, fresh).await.unwrap().unwrap();
+    let fresh = tokio::time::timeout(WAIT_MAX, fresh).await.unwrap().unwrap();
     assert_eq!(fresh, ["x/first", "x/second"]);
     assert_eq!(lines(&mut watching, 1).await, [format!("ADDED x/second {second}")]);
     tasks.cancel();
@@ -116,14 +116,14 @@ async fn a_standby_is_followed_and_a_fresh_read_waits_for_it() {
 /// Standbys have no serializable transactions.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_is_followed_where_transactions_are_serializable_by_default() {
-    let pair = Streaming::new().await;
-    let mut hand = Hand::new(&pair.database).await;
+    let pair = StandbyPair::new().await;
+    let mut writer = DirectWriter::new(&pair.database).await;
     let (_, name) = pair.database.url.rsplit_once('/').unwrap();
     let serializable = format!("ALTER DATABASE {name} SET default_transaction_isolation = serializable");
-    run(&mut hand.connection, &serializable).await;
-    hand.put(thing("first")).await;
+    run(&mut writer.connection, &serializable).await;
+    writer.put(thing("first")).await;
     let (cache, tasks) = pair.replica(pair.config()).await;
-    hand.put(thing("second")).await;
+    writer.put(thing("second")).await;
     eventually("the standby", async || names(&cache, At::Latest).await.is_ok_and(|names| names.len() == 2))
         .await;
     tasks.cancel();
@@ -131,13 +131,13 @@ async fn a_standby_is_followed_where_transactions_are_serializable_by_default() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_after_what_only_the_primary_has_waits_and_after_what_nobody_has_ends() {
-    let pair = Streaming::new().await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let pair = StandbyPair::new().await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let (cache, tasks) = pair.replica(pair.config()).await;
     assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
     pair.pause().await;
-    let second = hand.put(thing("second")).await;
+    let second = writer.put(thing("second")).await;
     let after = |revision| watch(all(THINGS), WatchFrom::After(revision));
     let mut waiting = cache.watch(&everything(), &after(second)).await.unwrap();
     let ahead = Revision(second.0 + 1);
@@ -147,18 +147,18 @@ async fn a_watch_after_what_only_the_primary_has_waits_and_after_what_nobody_has
     eventually("the standby", async || names(&cache, At::Latest).await.is_ok_and(|names| names.len() == 2))
         .await;
     let mut lost = cache.watch(&everything(), &after(ahead)).await.unwrap();
-    let end = tokio::time::timeout(PATIENCE, lost.next()).await.unwrap().unwrap_err();
+    let end = tokio::time::timeout(WAIT_MAX, lost.next()).await.unwrap().unwrap_err();
     assert_eq!(end, WatchEnd::Expired { asked: ahead, current: second });
-    let third = hand.put(thing("third")).await;
+    let third = writer.put(thing("third")).await;
     assert_eq!(lines(&mut waiting, 1).await, [format!("ADDED x/third {third}")]);
     tasks.cancel();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_shown_before_the_primary_shows_it() {
-    let pair = Streaming::new().await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let pair = StandbyPair::new().await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let (cache, tasks) = pair.replica(CacheConfig { listen: Listen::Off, ..pair.config() }).await;
     let mut watching = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
 
@@ -166,17 +166,17 @@ async fn nothing_is_shown_before_the_primary_shows_it() {
     let mut admin = pair.primary.admin().await.unwrap();
     run(&mut admin, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'").await;
     run(&mut admin, "SELECT pg_reload_conf()").await;
-    run(&mut hand.connection, "SET synchronous_commit = on").await;
+    run(&mut writer.connection, "SET synchronous_commit = on").await;
     eventually("the new setting", async || {
         let names: String = sqlx::query_scalar("SHOW synchronous_standby_names")
-            .fetch_one(&mut hand.connection)
+            .fetch_one(&mut writer.connection)
             .await
             .unwrap();
         names == "nobody"
     })
     .await;
     pair.database.until_commits_wait().await.unwrap();
-    let writing = tokio::spawn(async move { (hand.put(thing("second")).await, hand) });
+    let writing = tokio::spawn(async move { (writer.put(thing("second")).await, writer) });
     let mut copy = pair.copy().connect().await.unwrap();
     eventually("the standby's copy", async || {
         let count: i64 =
@@ -196,7 +196,7 @@ async fn nothing_is_shown_before_the_primary_shows_it() {
     run(&mut admin, "SELECT pg_reload_conf()").await;
     let (second, _hand) = writing.await.unwrap();
     assert_eq!(lines(&mut watching, 1).await, [format!("ADDED x/second {second}")]);
-    tokio::time::timeout(PATIENCE, behind.until_synced()).await.unwrap();
+    tokio::time::timeout(WAIT_MAX, behind.until_synced()).await.unwrap();
     assert_eq!(names(&behind, At::Latest).await.unwrap(), ["x/first", "x/second"]);
     tasks.cancel();
     other_tasks.cancel();
@@ -204,16 +204,16 @@ async fn nothing_is_shown_before_the_primary_shows_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_epoch_comes_through_the_standby() {
-    let pair = Streaming::new().await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let pair = StandbyPair::new().await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let (cache, tasks) = pair.replica(pair.config()).await;
     let mut watching = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
-    run(&mut hand.connection, "UPDATE rev SET v = v + 1000, epoch = gen_random_uuid()").await;
-    run(&mut hand.connection, "UPDATE compaction SET compacted = (SELECT v FROM rev)").await;
-    let end = tokio::time::timeout(PATIENCE, watching.next()).await.unwrap().unwrap_err();
+    run(&mut writer.connection, "UPDATE rev SET v = v + 1000, epoch = gen_random_uuid()").await;
+    run(&mut writer.connection, "UPDATE compaction SET compacted = (SELECT v FROM rev)").await;
+    let end = tokio::time::timeout(WAIT_MAX, watching.next()).await.unwrap().unwrap_err();
     assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
-    hand.put(thing("second")).await;
+    writer.put(thing("second")).await;
     eventually("the new history", async || {
         names(&cache, At::Latest).await.is_ok_and(|names| names == ["x/first", "x/second"])
     })
@@ -223,7 +223,7 @@ async fn a_new_epoch_comes_through_the_standby() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_of_something_else_is_told_and_not_served() {
-    let pair = Streaming::new().await;
+    let pair = StandbyPair::new().await;
     let other = pair.primary.database().await.unwrap();
     let tasks = Tasks::new();
     let cache = Cache::open(&other.url, kinds(), pair.config()).unwrap();
@@ -238,12 +238,12 @@ async fn a_standby_of_something_else_is_told_and_not_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_primary_a_standby_serves_what_it_has() {
-    let mut pair = Streaming::new().await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let mut pair = StandbyPair::new().await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let (cache, tasks) = pair.replica(pair.config()).await;
     assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
-    drop(hand);
+    drop(writer);
     pair.primary.kill().unwrap();
     eventually("the trouble", async || cache.database_trouble().is_some()).await;
     assert_eq!(names(&cache, At::Any).await.unwrap(), ["x/first"]);
@@ -256,54 +256,54 @@ async fn without_its_primary_a_standby_serves_what_it_has() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_standby_that_is_read_becomes_the_primary_and_nothing_is_missed() {
-    let mut pair = Streaming::new().await;
+    let mut pair = StandbyPair::new().await;
     let proxy = Proxy::new(host(&pair.database.url)).await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let primary = Some(through(&pair.database.url, proxy.address));
     let (cache, tasks) = pair.replica(CacheConfig { primary, ..config() }).await;
     let mut watching = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
-    let second = hand.put(thing("second")).await;
+    let second = writer.put(thing("second")).await;
     assert_eq!(lines(&mut watching, 1).await, [format!("ADDED x/second {second}")]);
 
-    let now = hand.now.clone();
-    drop(hand);
+    let now = writer.now.clone();
+    drop(writer);
     pair.primary.kill().unwrap();
     let copy = pair.copy();
     run(&mut pair.standby.admin().await.unwrap(), "SELECT pg_promote()").await;
-    proxy.lead_to(Some(host(&copy.url)));
-    let mut hand = Hand::new(&copy).await;
-    hand.now = now;
-    let third = hand.put(thing("third")).await;
+    proxy.redirect(Some(host(&copy.url)));
+    let mut writer = DirectWriter::new(&copy).await;
+    writer.now = now;
+    let third = writer.put(thing("third")).await;
     assert_eq!(lines(&mut watching, 1).await, [format!("ADDED x/third {third}")]);
     assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first", "x/second", "x/third"]);
     tasks.cancel();
 }
 
 /// A replica reads one standby, and another one is to become the primary. All have one object.
-struct Succession {
-    pair: Streaming,
+struct PromotionFixture {
+    pair: StandbyPair,
     other: Server,
     copy: Database,
-    /// The replica's way to the primary.
+    /// The replica's connections to the primary go through it.
     proxy: Proxy,
-    hand: Hand,
+    writer: DirectWriter,
     cache: Cache,
     tasks: Tasks,
 }
 
-impl Succession {
+impl PromotionFixture {
     async fn new() -> Self {
-        let mut pair = Streaming::new().await;
+        let mut pair = StandbyPair::new().await;
         let other = pair.primary.standby(&["fsync=off"]).await.unwrap();
         let proxy = Proxy::new(host(&pair.database.url)).await;
-        let mut hand = Hand::new(&pair.database).await;
-        hand.put(thing("first")).await;
+        let mut writer = DirectWriter::new(&pair.database).await;
+        writer.put(thing("first")).await;
         let primary = Some(through(&pair.database.url, proxy.address));
         let (cache, tasks) = pair.replica(CacheConfig { primary, ..config() }).await;
         let copy = Database { url: other.url(pair.database.url.rsplit_once('/').unwrap().1) };
         eventually("the copy", async || count_objects(&copy).await == 1).await;
-        Self { pair, other, copy, proxy, hand, cache, tasks }
+        Self { pair, other, copy, proxy, writer, cache, tasks }
     }
 }
 
@@ -314,18 +314,19 @@ async fn count_objects(database: &Database) -> i64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_next_primary_has_lost_begins_a_new_epoch() {
-    let Succession { mut pair, mut other, copy, proxy, mut hand, cache, tasks } = Succession::new().await;
+    let PromotionFixture { mut pair, mut other, copy, proxy, mut writer, cache, tasks } =
+        PromotionFixture::new().await;
     // It is down while the last write is made, and becomes the primary all the same.
     other.stop().unwrap();
     let mut watching = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
-    let lost = hand.put(thing("lost")).await;
+    let lost = writer.put(thing("lost")).await;
     assert_eq!(lines(&mut watching, 1).await, [format!("ADDED x/lost {lost}")]);
     pair.primary.kill().unwrap();
     other.launch().await.unwrap();
     run(&mut other.admin().await.unwrap(), "SELECT pg_promote()").await;
-    proxy.lead_to(Some(host(&copy.url)));
+    proxy.redirect(Some(host(&copy.url)));
 
-    let end = tokio::time::timeout(PATIENCE, watching.next()).await.unwrap().unwrap_err();
+    let end = tokio::time::timeout(WAIT_MAX, watching.next()).await.unwrap().unwrap_err();
     assert!(matches!(end, WatchEnd::Expired { .. }), "{end:?}");
     assert!(names(&cache, At::Any).await.is_err(), "the standby has what nobody may see any more");
     let held: bool = sqlx::query_scalar("SELECT held FROM rev")
@@ -339,30 +340,31 @@ async fn what_the_next_primary_has_lost_begins_a_new_epoch() {
 /// The server that is read had a commit that the next primary lacks, and that no replica had seen.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_was_ahead_of_the_next_primary_is_told_and_nothing_of_it_is_shown() {
-    let Succession { mut pair, mut other, copy, proxy, mut hand, cache, tasks } = Succession::new().await;
+    let PromotionFixture { mut pair, mut other, copy, proxy, mut writer, cache, tasks } =
+        PromotionFixture::new().await;
     assert_eq!(names(&cache, At::Latest).await.unwrap(), ["x/first"]);
     other.stop().unwrap();
-    proxy.lead_to(None);
-    let now = hand.now.clone();
-    let lost = hand.put(thing("lost")).await;
+    proxy.redirect(None);
+    let now = writer.now.clone();
+    let lost = writer.put(thing("lost")).await;
     let read = pair.copy();
     eventually("the lost write", async || count_objects(&read).await == 2).await;
-    drop(hand);
+    drop(writer);
     pair.primary.kill().unwrap();
 
     other.launch().await.unwrap();
     run(&mut other.admin().await.unwrap(), "SELECT pg_promote()").await;
-    let mut hand = Hand::new(&copy).await;
-    hand.now = now;
-    assert_eq!(hand.put(thing("second")).await, lost, "the revision is given again");
-    proxy.lead_to(Some(host(&copy.url)));
+    let mut writer = DirectWriter::new(&copy).await;
+    writer.now = now;
+    assert_eq!(writer.put(thing("second")).await, lost, "the revision is given again");
+    proxy.redirect(Some(host(&copy.url)));
     eventually("the trouble", async || {
         cache.database_trouble().is_some_and(|trouble| trouble.contains("another history"))
     })
     .await;
     assert_eq!(names(&cache, At::Any).await.unwrap(), ["x/first"]);
     let held: bool =
-        sqlx::query_scalar("SELECT held FROM rev").fetch_one(&mut hand.connection).await.unwrap();
+        sqlx::query_scalar("SELECT held FROM rev").fetch_one(&mut writer.connection).await.unwrap();
     assert!(!held, "the primary's history is the one that counts");
     tasks.cancel();
 }
@@ -370,11 +372,11 @@ async fn a_standby_that_was_ahead_of_the_next_primary_is_told_and_nothing_of_it_
 /// Whatever the standby has that another connection finds: nobody has compared it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_of_the_past_is_told_what_the_primary_has() {
-    let mut pair = Streaming::new().await;
+    let mut pair = StandbyPair::new().await;
     let far = pair.primary.standby(&["fsync=off"]).await.unwrap();
     let proxy = Proxy::new(host(&pair.copy().url)).await;
-    let mut hand = Hand::new(&pair.database).await;
-    hand.put(thing("first")).await;
+    let mut writer = DirectWriter::new(&pair.database).await;
+    writer.put(thing("first")).await;
     let copy = Database { url: far.url(pair.database.url.rsplit_once('/').unwrap().1) };
     eventually("the copy", async || count_objects(&copy).await == 1).await;
     pause(&far).await;
@@ -382,14 +384,14 @@ async fn a_watch_of_the_past_is_told_what_the_primary_has() {
     // It was read from one that is further, and has forgotten what came in between.
     let by_way = Database { url: through(&pair.copy().url, proxy.address) };
     let (cache, tasks) = replica(&by_way, CacheConfig { ring_changes: 1, ..pair.config() }).await;
-    let start = hand.put(thing("second")).await;
+    let start = writer.put(thing("second")).await;
     let mut expected = Vec::new();
     for name in ["third", "fourth", "fifth"] {
-        expected.push(format!("ADDED x/{name} {}", hand.put(thing(name)).await));
+        expected.push(format!("ADDED x/{name} {}", writer.put(thing(name)).await));
     }
     eventually("the standby", async || names(&cache, At::Latest).await.is_ok_and(|names| names.len() == 5))
         .await;
-    proxy.lead_to(Some(host(&copy.url)));
+    proxy.redirect(Some(host(&copy.url)));
     let mut watching =
         cache.watch(&everything(), &watch(all(THINGS), WatchFrom::After(start))).await.unwrap();
     assert_eq!(lines(&mut watching, 3).await, expected);

@@ -1,4 +1,4 @@
-use crate::fixture::{PATIENCE, kinds};
+use crate::fixture::{WAIT_MAX, kinds};
 use runtime::Tasks;
 use store::Store;
 use store::cache::{Cache, CacheConfig};
@@ -17,7 +17,7 @@ async fn a_database_with_a_certificate_that_has_no_schema_yet_is_followed_when_i
     let tasks = Tasks::new();
     cache.start(&tasks);
     Store::migrate(&url).await.unwrap();
-    timeout(PATIENCE, cache.until_synced()).await.expect("it is followed");
+    timeout(WAIT_MAX, cache.until_synced()).await.expect("it is followed");
     tasks.cancel();
-    tasks.join(PATIENCE).await.unwrap();
+    tasks.join(WAIT_MAX).await.unwrap();
 }

@@ -107,7 +107,7 @@ async fn scopes_in_a_circle_are_found_and_not_repaired() {
     let larger =
         "UPDATE objects SET body = replace(body, '\"cpu\":\"4\"', '\"cpu\":\"6\"') WHERE name = 'web'";
     corrupt(&kit, larger).await;
-    let circle = Difference::Circle { scopes: vec![scope("a"), scope("b")] };
+    let circle = Difference::Cycle { scopes: vec![scope("a"), scope("b")] };
     assert_eq!(circle.to_string(), "circle of scopes: a pays b pays a: one of them needs another parent");
     let found = kit.audit().await.differences;
     assert!(found.contains(&circle), "{found:?}");
@@ -279,7 +279,7 @@ async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
         assert_eq!(held.reason, format!("{reason}; {diverged}"));
         assert!(!held.waits_for_audit());
     }
-    let left = kit.store.go_on(&kit.access).await.unwrap();
+    let left = kit.store.resume_growth(&kit.access).await.unwrap();
     assert_eq!(left.as_deref(), Some(diverged), "the operator's hold ends, and the audit is waited for");
     let again = "UPDATE rev SET epoch = gen_random_uuid()";
     corrupt(&kit, again).await;
@@ -297,7 +297,7 @@ async fn growth_is_held_with_a_reason_until_it_is_released() {
     assert!(kit.store.hold_growth(&kit.access, "restored").await.unwrap());
     assert_eq!(kit.store.growth_held(&kit.access).await.unwrap().as_deref(), Some("restored"));
     assert!(matches!(kit.create(Object::namespace("q", "b", "c1: cpu=1")).await, Err(Error::Held)));
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
     kit.check().await;
 }
@@ -311,7 +311,7 @@ async fn what_an_operator_says_is_never_taken_for_what_waits_for_an_audit() {
             let held = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
             assert_eq!(held.reason, format!("{reason}, says an operator"));
             assert!(!held.waits_for_audit() && !held.is_import());
-            assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+            assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
         }
     }
 }

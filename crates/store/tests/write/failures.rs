@@ -9,8 +9,8 @@ use store::testing::postgres::NOT_DURABLE;
 use store::testing::{Database, Server};
 use store::{Config, Error};
 
-/// A write is refused for this reason, health says it, and both end with the cause.
-async fn is_unavailable(kit: &Kit, reason: &str) {
+/// A write fails for this reason, and the store's health has the same reason.
+async fn assert_unavailable(kit: &Kit, reason: &str) {
     let refused = kit.create(Object::note("refused")).await;
     assert!(
         matches!(&refused, Err(Error::Unavailable(text)) if text.contains(reason)),
@@ -20,7 +20,7 @@ async fn is_unavailable(kit: &Kit, reason: &str) {
     assert!(health.as_ref().is_err_and(|text| text.contains(reason)), "{reason}: {health:?}");
 }
 
-async fn is_well_again(kit: &Kit) {
+async fn assert_recovered(kit: &Kit) {
     let well = kit.create(Object::note("well")).await.unwrap();
     kit.until("health says so", || kit.store.database_ok()).await;
     kit.delete(&well).await.unwrap();
@@ -41,9 +41,9 @@ async fn what_postgresql_is_out_of_is_unavailable_and_passes() {
         ("40001", "trapped"),
     ] {
         kit.set_trap(0.0, code).await;
-        is_unavailable(&kit, reason).await;
+        assert_unavailable(&kit, reason).await;
         kit.set_trap(0.0, "").await;
-        is_well_again(&kit).await;
+        assert_recovered(&kit).await;
     }
     assert!(!kit.events().await.iter().any(|event| event.ends_with("refused")));
 }
@@ -53,7 +53,7 @@ async fn health_recovers_under_writes_that_leave_no_pause() {
     let kit = Kit::new().await;
     kit.lay_trap().await;
     kit.set_trap(0.0, "53100").await;
-    is_unavailable(&kit, "disk is full").await;
+    assert_unavailable(&kit, "disk is full").await;
     kit.set_trap(0.0, "").await;
     let deadline = Instant::now() + Duration::from_secs(10);
     for n in 0.. {
@@ -70,17 +70,17 @@ async fn a_server_that_is_out_of_something_is_not_well_before_a_write_succeeds()
     let kit = Kit::new().await;
     kit.lay_trap().await;
     kit.set_trap(0.0, "53100").await;
-    is_unavailable(&kit, "disk is full").await;
+    assert_unavailable(&kit, "disk is full").await;
     // an idle writer looks every second
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let health = kit.store.database();
     assert!(health.as_ref().is_err_and(|text| text.contains("disk is full")), "{health:?}");
     kit.set_trap(0.0, "55P03").await;
-    is_unavailable(&kit, "holds a lock").await;
+    assert_unavailable(&kit, "holds a lock").await;
     kit.set_trap(0.0, "").await;
-    is_well_again(&kit).await;
+    assert_recovered(&kit).await;
     kit.set_trap(0.0, "55P03").await;
-    is_unavailable(&kit, "holds a lock").await;
+    assert_unavailable(&kit, "holds a lock").await;
     kit.until("one lock is forgotten without a write", || kit.store.database_ok()).await;
 }
 
@@ -90,9 +90,9 @@ async fn an_idle_replica_says_what_the_server_is_out_of_until_another_one_writes
     let other = Kit::on(kit.database.clone()).await;
     kit.lay_trap().await;
     kit.set_trap(0.0, "53100").await;
-    is_unavailable(&kit, "disk is full").await;
+    assert_unavailable(&kit, "disk is full").await;
     kit.set_trap(0.0, "55P03").await;
-    is_unavailable(&kit, "holds a lock").await;
+    assert_unavailable(&kit, "holds a lock").await;
     let is_full = || kit.store.database().is_err_and(|text| text.contains("disk is full"));
     kit.until("the lock is forgotten, and the disk is not", is_full).await;
     kit.set_trap(0.0, "").await;
@@ -108,9 +108,9 @@ async fn a_batch_that_takes_too_long_is_given_up_by_the_server() {
     let kit = Kit::new().await;
     kit.lay_trap().await;
     kit.set_trap(60.0, "").await;
-    is_unavailable(&kit, "too slow").await;
+    assert_unavailable(&kit, "too slow").await;
     kit.set_trap(0.0, "").await;
-    is_well_again(&kit).await;
+    assert_recovered(&kit).await;
 }
 
 /// Fills a small disk that holds the events, and makes room again.
@@ -148,9 +148,9 @@ async fn a_full_disk_is_told_and_harms_nothing_once_there_is_room() {
         assert!(made < 100_000, "the disk never fills");
     };
     assert!(matches!(&refused, Error::Unavailable(text) if text.contains("disk is full")), "{refused:?}");
-    is_unavailable(&kit, "disk is full").await;
+    assert_unavailable(&kit, "disk is full").await;
     sqlx::raw_sql("DROP TABLE filler; CHECKPOINT").execute(&mut sql).await.unwrap();
-    is_well_again(&kit).await;
+    assert_recovered(&kit).await;
     assert_eq!(kit.events().await.len(), made + 2);
 }
 
@@ -173,13 +173,13 @@ async fn connections_that_others_have_taken_are_told_and_not_waited_for() {
         }
     }
     let begun = Instant::now();
-    is_unavailable(&kit, "too many connections").await;
+    assert_unavailable(&kit, "too many connections").await;
     assert!(begun.elapsed() < Duration::from_secs(5));
     for connection in taken {
         connection.close().await.unwrap();
     }
     kit.until("the database takes writes", || kit.store.database_ok()).await;
-    is_well_again(&kit).await;
+    assert_recovered(&kit).await;
 }
 
 #[tokio::test]
@@ -195,7 +195,7 @@ async fn a_lock_on_the_counter_or_the_ledger_gives_a_clear_error_and_harms_nothi
         assert!(matches!(&refused, Err(Error::Unavailable(text)) if text.contains("lock")), "{refused:?}");
         assert!(kit.store.database().is_err_and(|reason| reason.contains("lock")));
         held.rollback().await.unwrap();
-        is_well_again(&kit).await;
+        assert_recovered(&kit).await;
     }
     kit.create(Object::namespace("p", "n", "c1: cpu=1")).await.unwrap();
     kit.check().await;
@@ -215,10 +215,10 @@ async fn a_server_made_read_only_under_a_living_connection_is_told() {
     set("on").await;
     kit.until("health says so", || kit.store.database().is_err_and(|reason| reason.contains("read-only")))
         .await;
-    is_unavailable(&kit, "read-only").await;
+    assert_unavailable(&kit, "read-only").await;
     set("off").await;
     kit.until("the database takes writes", || kit.store.database_ok()).await;
-    is_well_again(&kit).await;
+    assert_recovered(&kit).await;
 }
 
 /// Somebody sets the server's clock, by years: what proves the fate of a batch is kept all the same.
@@ -251,7 +251,7 @@ async fn a_clock_that_jumps_takes_no_proof_away() {
     }
     let after: i64 = sqlx::query_scalar(rows).fetch_one(&mut sql).await.unwrap();
     assert_eq!(after, before + 2);
-    is_well_again(&kit).await;
+    assert_recovered(&kit).await;
 }
 
 /// A replica that stalls in a dry run, at whatever point of it, stops nobody: a rehearsal is one statement.

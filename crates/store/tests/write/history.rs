@@ -1,6 +1,6 @@
 //! Generated histories: the store and the model decide alike, write by write, and leave the same behind.
 
-use crate::kit::{Kit, Made, Object, PROJECT, PROJECTS, amounts, as_the_model_says};
+use crate::kit::{Kit, MadeWrite, Object, PROJECT, PROJECTS, amounts, compare_with_model};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::model::{ScopeRole, Write};
@@ -135,7 +135,7 @@ fn change(object: &Object, edit: &Edit) -> Option<(Write, Option<Object>)> {
     Some((object.update(&to, admit), Some(to)))
 }
 
-/// Commands that are sent together, and whether growth is held meanwhile.
+/// Commands that are sent in one batch, and whether growth is held meanwhile.
 #[derive(Clone, Debug)]
 struct Group {
     held: bool,
@@ -148,7 +148,7 @@ fn group() -> impl Strategy<Value = Group> {
     (held, commands).prop_map(|(held, commands)| Group { held, commands })
 }
 
-async fn agree(groups: Vec<Group>) {
+async fn check_against_model(groups: Vec<Group>) {
     let database = store::testing::database().await.unwrap();
     let mut config = store::Config::new(&database.url);
     config.children_max = i64::try_from(CHILDREN_MAX).unwrap();
@@ -178,7 +178,7 @@ async fn agree(groups: Vec<Group>) {
         // sent in this order, and small enough for one batch
         let sent = writes.iter().map(|(write, _)| kit.write(write.clone()));
         let results = futures_util::future::join_all(sent).await;
-        for Made { key, object, revision } in as_the_model_says(&mut model, writes, results) {
+        for MadeWrite { key, object, revision } in compare_with_model(&mut model, writes, results) {
             known.remove(&key);
             if let Some(mut object) = object {
                 object.revision = revision;
@@ -206,6 +206,6 @@ proptest! {
     #[test]
     fn the_store_decides_as_the_model(groups in prop::collection::vec(group(), 1..10)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(agree(groups));
+        runtime.block_on(check_against_model(groups));
     }
 }

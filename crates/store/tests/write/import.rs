@@ -57,7 +57,7 @@ async fn a_batch_is_imported_whole_or_not_at_all() {
     let lost = Object::namespace("nowhere", "lost", "c1: cpu=1");
     assert!(kit.store.import(&kit.access, &[imported(&q), imported(&lost)]).await.is_err());
     assert_eq!(kit.ledger().await, before);
-    assert_eq!(kit.store.present(&kit.access).await.unwrap().len(), 2);
+    assert_eq!(kit.store.existing_objects(&kit.access).await.unwrap().len(), 2);
     kit.check().await;
 }
 
@@ -73,7 +73,7 @@ async fn the_audit_of_an_import_lets_nothing_grow_in_the_midst_of_the_next() {
         !kit.store.hold_growth(&kit.access, "maintenance").await.unwrap(),
         "it is held already, until it is whole"
     );
-    let ended = kit.store.go_on(&kit.access).await;
+    let ended = kit.store.resume_growth(&kit.access).await;
     assert!(matches!(ended, Err(Error::Importing)), "{ended:?}");
     let p = imported(&Object::project("p", "", "c1: cpu=4"));
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();
@@ -132,7 +132,7 @@ async fn nothing_is_imported_unless_growth_is_held_for_it() {
     assert!(kit.store.import(&kit.access, from_ref(&p)).await.is_err());
     assert!(kit.store.hold_growth(&kit.access, "maintenance").await.unwrap());
     assert!(!kit.store.begin_import(&kit.access).await.unwrap(), "somebody else's hold stays his");
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     assert!(kit.store.begin_import(&kit.access).await.unwrap());
     assert!(kit.store.begin_import(&kit.access).await.unwrap(), "one that was killed begins again");
     kit.store.import(&kit.access, from_ref(&p)).await.unwrap();

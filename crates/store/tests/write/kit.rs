@@ -72,7 +72,7 @@ impl Kind for Sample {
     }
 }
 
-/// Reads what the bodies say.
+/// Reads accounts out of the bodies.
 pub(crate) struct Bodies;
 
 impl Accounts for Bodies {
@@ -258,7 +258,7 @@ impl Kit {
 
     pub(crate) async fn with(mut config: Config, database: Database) -> Self {
         // Tests make many mistakes, and are to see what comes after them.
-        config.wary_batches = 1;
+        config.checked_batches = 1;
         let tasks = Tasks::new();
         let store = Store::open(config, kinds(), &tasks, &Metrics::new()).unwrap();
         let kit = Self { store, database, tasks, access: Access::internal("test") };
@@ -327,7 +327,7 @@ impl Kit {
         self.database.connect().await.unwrap()
     }
 
-    /// Lays a trap in the table of events; it does nothing until it is set.
+    /// Installs a trigger on the table of events. It does nothing until [`Self::set_trap`].
     pub(crate) async fn lay_trap(&self) {
         let statements = "CREATE TABLE trap (seconds float8 NOT NULL, code text NOT NULL); \
              INSERT INTO trap VALUES (0, ''); \
@@ -340,7 +340,7 @@ impl Kit {
         sqlx::raw_sql(statements).execute(&mut self.sql().await).await.unwrap();
     }
 
-    /// Every batch from now on sleeps so long and then fails with this code; an empty one is none.
+    /// From now on every batch sleeps for so long and then fails with this code; an empty code does not fail it.
     pub(crate) async fn set_trap(&self, seconds: f64, code: &str) {
         let query = sqlx::query("UPDATE trap SET seconds = $1, code = $2").bind(seconds).bind(code);
         query.execute(&mut self.sql().await).await.unwrap();
@@ -350,7 +350,7 @@ impl Kit {
         self.store.audit(&self.access, &Bodies).await.unwrap()
     }
 
-    /// The ledger is what the objects say.
+    /// Checks that the audit finds no difference.
     pub(crate) async fn check(&self) {
         let report = self.audit().await;
         assert!(report.differences.is_empty(), "{report:?}");
@@ -371,13 +371,13 @@ impl Kit {
     }
 }
 
-/// Somebody who sees a tenant and nothing else.
-pub(crate) async fn confined(tenant: &str) -> Access {
-    confined_to(&[tenant]).await
+/// The access of a caller who sees one tenant and nothing else.
+pub(crate) async fn tenant_access(tenant: &str) -> Access {
+    access_to_tenants(&[tenant]).await
 }
 
-/// Somebody who sees some tenants and nothing else.
-pub(crate) async fn confined_to(tenants: &[&str]) -> Access {
+/// The access of a caller who sees these tenants and nothing else.
+pub(crate) async fn access_to_tenants(tenants: &[&str]) -> Access {
     struct Tenants;
     impl store::Authorizer for Tenants {
         type Request = [TenantSight];
@@ -399,39 +399,39 @@ pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>) -> Vec<Viola
     }
 }
 
-/// A write that was made.
-pub(crate) struct Made<O> {
+/// A write that the store has made.
+pub(crate) struct MadeWrite<O> {
     pub(crate) key: Key,
     /// The object after it.
     pub(crate) object: O,
     pub(crate) revision: Revision,
 }
 
-/// The store has decided these writes, in this order, as the model does. Those that were made.
-pub(crate) fn as_the_model_says<O>(
+/// Checks that the store has decided these writes, in this order, as the model does. Returns those that were made.
+pub(crate) fn compare_with_model<O>(
     model: &mut Model,
     writes: Vec<(Write, O)>,
     results: Vec<Result<Revision, Error>>,
-) -> Vec<Made<O>> {
+) -> Vec<MadeWrite<O>> {
     let mut made = Vec::new();
     for ((write, object), result) in writes.into_iter().zip(results) {
         let revision = *result.as_ref().unwrap_or(&Revision(0));
         let expected = model.write(&write, revision);
         let is_made = expected.is_ok();
-        assert_eq!(told(result.map(drop)), told(expected), "{write:#?}");
+        assert_eq!(comparable(result.map(drop)), comparable(expected), "{write:#?}");
         if is_made {
-            made.push(Made { key: write.key, object, revision });
+            made.push(MadeWrite { key: write.key, object, revision });
         }
     }
     made
 }
 
-/// An outcome without revision, violations in a fixed order.
-fn told(result: Result<(), Error>) -> String {
+/// An outcome as text, without the revision and with the violations in a fixed order.
+fn comparable(result: Result<(), Error>) -> String {
     match result {
         Err(Error::Refused(violations)) => {
-            let told: BTreeSet<String> = violations.iter().map(|one| format!("{one:?}")).collect();
-            format!("{told:#?}")
+            let texts: BTreeSet<String> = violations.iter().map(|one| format!("{one:?}")).collect();
+            format!("{texts:#?}")
         }
         other => format!("{other:?}"),
     }

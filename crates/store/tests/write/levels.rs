@@ -1,7 +1,8 @@
-//! Generated histories of a fleet, its tenants and their projects: the store and the model decide alike, and the books agree.
+//! Generated histories of a fleet, its tenants and their projects: the store and the model decide alike, and the books
+//! agree.
 
-use crate::kit::{Made, as_the_model_says};
-use crate::scopes::{Object, PROJECT, TENANT, Tree, yielding};
+use crate::kit::{MadeWrite, compare_with_model};
+use crate::scopes::{Object, PROJECT, ScopeFixture, TENANT, yielding};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use store::model::{Change, Growth, ScopeRole, Write};
@@ -97,8 +98,8 @@ fn resolve(command: &Command, known: &BTreeMap<Key, Object>) -> Option<(Write, O
     Some((Write { growth, ..to.write(change) }, Some(to)))
 }
 
-async fn agree(groups: Vec<Vec<Command>>) {
-    let tree = Tree::new().await;
+async fn check_against_model(groups: Vec<Vec<Command>>) {
+    let tree = ScopeFixture::new().await;
     let role = |scope, required| ScopeRole { scope: ScopeKind(scope), required };
     let standings: [(KindId, ScopeRole); 2] = [(TENANT, role(2, false)), (PROJECT, role(3, true))];
     let mut model = Model::new(standings, CHILDREN_MAX);
@@ -115,7 +116,7 @@ async fn agree(groups: Vec<Vec<Command>>) {
         }
         let sent = writes.iter().map(|(write, _)| tree.store.write(&tree.access, write.clone()));
         let results = futures_util::future::join_all(sent).await;
-        for Made { key, object, revision } in as_the_model_says(&mut model, writes, results) {
+        for MadeWrite { key, object, revision } in compare_with_model(&mut model, writes, results) {
             known.remove(&key);
             if let Some(mut object) = object {
                 object.revision = revision;
@@ -134,6 +135,6 @@ proptest! {
         groups in prop::collection::vec(prop::collection::vec(command(), 1..10), 1..10)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(agree(groups));
+        runtime.block_on(check_against_model(groups));
     }
 }

@@ -10,37 +10,39 @@
 mod kit;
 /// Generated histories against the model.
 mod history;
-/// Objects, revisions and events.
+/// Generated histories against the model, with scopes of several kinds.
 mod levels;
+/// Objects, revisions and events.
 mod objects;
-/// Objects that go elsewhere.
+/// Objects that move to another key.
 mod moves;
-/// Audit, repair, holds.
+/// Audit, repair and holds.
 mod audit;
 /// A database that goes away.
 mod outage;
-/// What PostgreSQL itself refuses.
+/// Changes of the schema by hand.
 mod drift;
+/// What PostgreSQL itself refuses.
 mod failures;
 /// Objects of another system.
 mod import;
 /// A backup that is restored.
 mod restore;
-/// Whether a server will do.
+/// The checks of a server.
 mod conformance;
-/// A standby that takes over.
+/// A standby that becomes the primary.
 mod promotion;
-/// A pool of transactions in between.
+/// A real pgbouncer that pools transactions.
 mod pgbouncer;
-/// What one batch touches.
+/// How much one batch reads.
 mod touched;
 /// Two versions of the program on one database.
 mod upgrade;
-/// A connection that can be cut.
+/// A proxy that can cut connections.
 mod proxy;
-/// What a tenant may have in the store.
+/// The limit of what a tenant may have in the store.
 mod room;
 /// Scopes of several kinds.
 mod scopes;
-/// The quota rules, one sentence each.
+/// The quota rules, one test each.
 mod rules;

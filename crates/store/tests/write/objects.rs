@@ -1,4 +1,4 @@
-use crate::kit::{Kit, NOTES, Object, confined};
+use crate::kit::{Kit, NOTES, Object, tenant_access};
 use crate::outage::until_waiting;
 use sqlx::Connection as _;
 use sqlx::postgres::PgListener;
@@ -157,7 +157,7 @@ async fn revisions_of_acknowledged_writes_are_the_events() {
 async fn what_a_caller_does_not_see_does_not_exist_for_his_writes() {
     let kit = Kit::new().await;
     let note = kit.create(Object::note("a")).await.unwrap();
-    let (stranger, owner) = (confined("u").await, confined("t").await);
+    let (stranger, owner) = (tenant_access("u").await, tenant_access("t").await);
     let try_it = |access: Access, write: Write| {
         let store: Store = kit.store.clone();
         async move { store.write(&access, write).await }

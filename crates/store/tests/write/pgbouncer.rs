@@ -14,10 +14,10 @@ use store::testing::{Database, Server};
 use store::{Config, Error, Revision};
 
 const NOBODY: u32 = 65_534;
-/// So long sessions are killed.
+/// How long sessions are killed.
 const KILLING: Duration = Duration::from_secs(3);
 
-/// A pgbouncer before a server; it ends when this is dropped.
+/// A pgbouncer in front of a server. It ends when this is dropped.
 pub(crate) struct Bouncer {
     pub(crate) url: String,
     process: Child,
@@ -25,7 +25,7 @@ pub(crate) struct Bouncer {
 }
 
 impl Bouncer {
-    /// Before the server of this database; `None` where there is no pgbouncer.
+    /// Starts one in front of the server of this database; `None` if pgbouncer is not installed.
     pub(crate) fn start(database: &Database) -> Option<Self> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

@@ -1,8 +1,8 @@
-//! A standby takes over while writers write: what was answered before is looked for there.
+//! A standby becomes the primary while writers write: it must have the writes that were acknowledged before.
 
 use crate::kit::{Kit, NAMESPACES, Object, kinds};
 use crate::proxy::Proxy;
-use crate::restore::{BACK_UP, RESTORE, folder, goes_on, script, starts_held, until_held};
+use crate::restore::{BACK_UP, RESTORE, folder, resume_growth, script, start_held, until_held};
 use meta::selector::{FieldSelector, LabelSelector};
 use sqlx::Connection as _;
 use std::time::{Duration, Instant};
@@ -35,28 +35,28 @@ impl Pair {
         this
     }
 
-    /// Only the writer gets to the database: answers come, their events do not.
-    fn blind(&self) {
-        self.proxy.let_through(Some(WRITER));
+    /// Allows only the writer's connections: writes are acknowledged, and the tail does not get their events.
+    fn block_tail(&self) {
+        self.proxy.allow_only(Some(WRITER));
         self.proxy.cut();
     }
 
-    fn see(&self) {
-        self.proxy.let_through(None);
+    fn unblock_tail(&self) {
+        self.proxy.allow_only(None);
     }
 
-    /// Takes a copy of the server, as it is before what comes. Another replica, which has read it, hears nothing until its
-    /// cable lets somebody through.
-    async fn backed_up_beside_a_deaf_one(&mut self) -> (Kit, Proxy) {
+    /// Takes a copy of the server, as it is before what comes. Another replica, which has read it, hears nothing until
+    /// its other_proxy lets somebody through.
+    async fn back_up_beside_isolated_replica(&mut self) -> (Kit, Proxy) {
         self.server.stop().unwrap();
         script(BACK_UP, &self.data);
         self.server.launch().await.unwrap();
-        let cable = Proxy::start(&self.kit.database.url).await;
-        let other = Kit::with(Config::new(&cable.url), self.kit.database.clone()).await;
+        let other_proxy = Proxy::start(&self.kit.database.url).await;
+        let other = Kit::with(Config::new(&other_proxy.url), self.kit.database.clone()).await;
         other.until("its cache is filled", || other.store.synced()).await;
-        cable.let_through(Some("nobody"));
-        cable.cut();
-        (other, cable)
+        other_proxy.allow_only(Some("nobody"));
+        other_proxy.cut();
+        (other, other_proxy)
     }
 
     async fn write(&self, name: &str) -> Object {
@@ -68,7 +68,7 @@ impl Pair {
     }
 }
 
-/// Writes until it is taken.
+/// Writes until the write succeeds.
 async fn write(kit: &Kit, name: &str) -> Object {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -80,7 +80,7 @@ async fn write(kit: &Kit, name: &str) -> Object {
     }
 }
 
-/// Somebody with the same data, on a timeline of his own, answers from now on.
+/// Turns the server into one with the same data on a new timeline.
 async fn promote(server: &mut Server, data: &str, before: impl FnOnce(&str)) {
     server.stop().unwrap();
     before(data);
@@ -107,11 +107,11 @@ async fn answers_that_the_new_primary_has_are_no_divergence_although_their_event
     };
     let query = WatchQuery { selection, from: WatchFrom::After(kit.store.seen()) };
     let mut watch = kit.store.watch(access, &query).await.unwrap();
-    pair.blind();
+    pair.block_tail();
     pair.write("before").await;
     pair.promote(|_data| {}).await;
     let after = pair.write("after").await;
-    pair.see();
+    pair.unblock_tail();
     let (kit, access) = (&pair.kit, &pair.kit.access);
     for name in ["before", "after"] {
         let told = tokio::time::timeout(Duration::from_secs(30), watch.next()).await.unwrap();
@@ -127,13 +127,13 @@ async fn answers_that_the_new_primary_has_are_no_divergence_although_their_event
 #[tokio::test]
 async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_was_compared() {
     let mut pair = Pair::new().await;
-    let (other, cable) = pair.backed_up_beside_a_deaf_one().await;
+    let (other, other_proxy) = pair.back_up_beside_isolated_replica().await;
     pair.write("kept").await;
-    pair.blind();
+    pair.block_tail();
     pair.write("lost").await;
     pair.promote(|data| script(RESTORE, data)).await;
     // Another replica, which has heard of nothing, gives the lost revisions again.
-    cable.let_through(None);
+    other_proxy.allow_only(None);
     for name in ["new", "newer", "newest"] {
         write(&other, name).await;
     }
@@ -146,7 +146,7 @@ async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    pair.see();
+    pair.unblock_tail();
     let held = until_held(&pair.kit.store, &pair.kit).await;
     assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
     pair.kit.until("the database takes writes", || pair.kit.store.database_ok()).await;
@@ -155,17 +155,18 @@ async fn nothing_is_granted_by_a_new_primary_that_lacks_an_answer_until_history_
     other.stop().await;
 }
 
-/// Who writes together has a connection of his own. All that the cache has seen is there; only what was answered is not.
+/// Who writes together has a connection of his own. All that the cache has seen is there; only what was answered is
+/// not.
 #[tokio::test]
 async fn nothing_is_granted_together_by_a_new_primary_that_lacks_an_answer() {
     let mut pair = Pair::new().await;
     let kept = pair.write("kept").await;
     pair.kit.store.get(&pair.kit.access, &kept.key(), At::Latest).await.unwrap();
-    let (other, cable) = pair.backed_up_beside_a_deaf_one().await;
-    pair.blind();
+    let (other, other_proxy) = pair.back_up_beside_isolated_replica().await;
+    pair.block_tail();
     pair.write("lost").await;
     pair.promote(|data| script(RESTORE, data)).await;
-    cable.let_through(None);
+    other_proxy.allow_only(None);
     for name in ["new", "newer", "newest"] {
         write(&other, name).await;
     }
@@ -192,13 +193,13 @@ async fn who_starts_after_a_restore_holds_growth_although_he_has_seen_nothing() 
     kit.stop().await;
     promote(&mut server, &data, |data| script(RESTORE, data)).await;
 
-    let kit = starts_held(database).await;
+    let kit = start_held(database).await;
     let gone = kit.store.get(&kit.access, &lost.key(), At::Latest).await;
     assert!(matches!(gone, Err(Error::NotFound)), "{gone:?}");
     let kept = kit.store.get(&kit.access, &old.key(), At::Latest).await.unwrap();
     assert!(kept.revision < lost.revision);
     assert!(kit.store.seen() > lost.revision, "the lost revisions are never given again");
-    goes_on(kit).await;
+    resume_growth(kit).await;
 }
 
 /// Otherwise a copy of it would be of no server, and whoever starts on that would grant at once what others have of it.
@@ -207,7 +208,7 @@ async fn a_database_remembers_its_server_before_the_first_write_whoever_has_read
     let server = Server::start(&NOT_DURABLE).await.unwrap();
     let database = server.database().await.unwrap();
     let proxy = Proxy::start(&database.url).await;
-    proxy.let_through(Some(WRITER));
+    proxy.allow_only(Some(WRITER));
     let config = Config { direct: Some(database.url.clone()), ..Config::new(&proxy.url) };
     let kit = Kit::with(config, database).await;
     kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
@@ -256,7 +257,8 @@ async fn who_starts_before_the_recovery_has_ended_holds_growth_too() {
     tasks.join(Duration::from_secs(5)).await.unwrap();
 }
 
-/// The backup is of an earlier epoch. Whoever takes it over while it is replayed knows nothing of what was lost any more.
+/// The backup is of an earlier epoch. Whoever takes it over while it is replayed knows nothing of what was lost any
+/// more.
 #[tokio::test]
 async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
     let mut server = Server::start(&NOT_DURABLE).await.unwrap();
@@ -270,7 +272,7 @@ async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
     kit.until("the database takes writes", || kit.store.database_ok()).await;
     let begun = kit.store.declare_restored(&kit.access).await.unwrap();
     tokio::time::timeout(Duration::from_secs(20), kit.store.until_filled(begun)).await.unwrap();
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     let lost = write(&kit, "lost").await;
     kit.store.get(&kit.access, &lost.key(), At::Latest).await.unwrap();
 
@@ -309,14 +311,14 @@ async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
 async fn who_starts_during_a_promotion_that_lost_nothing_waits_for_one_who_can_compare() {
     let mut pair = Pair::new().await;
     pair.write("before").await;
-    pair.blind();
+    pair.block_tail();
     pair.promote(|_data| {}).await;
     let tasks = runtime::Tasks::new();
     let config = Config::new(&pair.kit.database.url);
     let fresh = store::Store::open(config, kinds(), &tasks, &runtime::Metrics::new()).unwrap();
     let starts = fresh.write(&pair.kit.access, Object::namespace("p", "early", "c1: cpu=1").create()).await;
     assert!(starts.is_err(), "it was granted before anybody has compared");
-    pair.see();
+    pair.unblock_tail();
     pair.kit.until("it takes writes", || fresh.database_ok()).await;
     fresh.write(&pair.kit.access, Object::namespace("p", "more", "c1: cpu=1").create()).await.unwrap();
     assert_eq!(pair.kit.store.growth_held(&pair.kit.access).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! A connection that can be cut, or stalled, on the client's side while the server's backend goes on.
+//! A proxy that can cut or stall a connection on the client's side, while the server's backend goes on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,14 +13,14 @@ pub(crate) struct Proxy {
     refusing: Arc<AtomicBool>,
     muting: Arc<AtomicBool>,
     stall: Arc<Stall>,
-    only: Only,
+    only: AllowedApplication,
     closed: CancellationToken,
 }
 
-/// The one application whose new connections are let through; everybody's where none is named.
-type Only = Arc<Mutex<Option<&'static str>>>;
+/// The only application whose new connections are allowed; `None` allows all.
+type AllowedApplication = Arc<Mutex<Option<&'static str>>>;
 
-/// Whether the answer to the next batch is kept from its client.
+/// Whether the next batch is sent to the server, and its answer withheld from the client.
 #[derive(Default)]
 struct Stall {
     wanted: AtomicBool,
@@ -28,7 +28,7 @@ struct Stall {
 }
 
 impl Proxy {
-    /// Stands before the server of this URL.
+    /// A proxy in front of the server at this URL.
     pub(crate) async fn start(url: &str) -> Self {
         let (head, tail) = url.split_once("127.0.0.1:").unwrap();
         let (port, rest) = tail.split_once('/').unwrap();
@@ -61,23 +61,23 @@ impl Proxy {
                 let (stall_too, only) = (Arc::clone(&stall), Arc::clone(&only));
                 let (muting, muted) = (Arc::clone(&muting), Arc::new(AtomicBool::new(false)));
                 let mute = Mute { wanted: muting, begun: Arc::clone(&muted) };
-                let towards = Towards::Server { keep: closed.clone(), stall: stall_too, only, mute };
-                tokio::spawn(copy(from_client, to_server, token.clone(), towards));
-                let towards = Towards::Client { stall: Arc::clone(&stall), muted };
-                tokio::spawn(copy(from_server, to_client, token, towards));
+                let direction = Direction::Server { keep: closed.clone(), stall: stall_too, only, mute };
+                tokio::spawn(copy(from_client, to_server, token.clone(), direction));
+                let direction = Direction::Client { stall: Arc::clone(&stall), muted };
+                tokio::spawn(copy(from_server, to_client, token, direction));
             }
         });
         proxy
     }
 
-    /// Ends all connections for their clients; the server is told nothing.
+    /// Ends all connections for their clients. The server does not notice.
     pub(crate) fn cut(&self) {
         let mut cut = self.cut.lock().unwrap();
         cut.cancel();
         *cut = CancellationToken::new();
     }
 
-    /// The next batch is sent, and its client never hears of it.
+    /// Sends the next batch to the server, and withholds its answer from the client.
     pub(crate) fn stall_next_batch(&self) {
         self.stall.wanted.store(true, Ordering::SeqCst);
     }
@@ -87,54 +87,54 @@ impl Proxy {
         self.stall.begun.cancelled().await;
     }
 
-    /// Whether a writer that gives the kinds their numbers, as a new connection does first, hears nothing any more.
+    /// Whether a new connection of the writer gets no answer from its first statement on, which registers the kinds.
     pub(crate) fn mute_openings(&self, mute: bool) {
         self.muting.store(mute, Ordering::SeqCst);
     }
 
-    /// Whether whoever comes is turned away.
+    /// Whether new connections are refused.
     pub(crate) fn refuse(&self, refuse: bool) {
         self.refusing.store(refuse, Ordering::SeqCst);
     }
 
-    /// From now on only this application's new connections are let through; with `None` everybody's.
-    pub(crate) fn let_through(&self, only: Option<&'static str>) {
+    /// From now on only this application may open new connections; with `None` all may.
+    pub(crate) fn allow_only(&self, only: Option<&'static str>) {
         *self.only.lock().unwrap() = only;
     }
 
-    /// Lets go of the server's ends, too.
+    /// Closes the connections to the server, too.
     pub(crate) fn close(&self) {
         self.closed.cancel();
     }
 }
 
-/// Whether a connection's client is to hear nothing from its opening on, and hears nothing.
+/// Whether a connection's client is to get no answers, and whether it gets none.
 struct Mute {
     wanted: Arc<AtomicBool>,
     begun: Arc<AtomicBool>,
 }
 
-enum Towards {
-    Server { keep: CancellationToken, stall: Arc<Stall>, only: Only, mute: Mute },
+enum Direction {
+    Server { keep: CancellationToken, stall: Arc<Stall>, only: AllowedApplication, mute: Mute },
     Client { stall: Arc<Stall>, muted: Arc<AtomicBool> },
 }
 
-async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: CancellationToken, towards: Towards) {
+async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: CancellationToken, direction: Direction) {
     let mut buffer = vec![0; 65536];
     let mut prepared = false;
     loop {
         let Some(read) = cut.run_until_cancelled(from.read(&mut buffer)).await else {
             drop(from);
-            if let Towards::Server { keep, .. } = towards {
+            if let Direction::Server { keep, .. } = direction {
                 keep.cancelled().await;
             }
             return;
         };
         let Ok(count @ 1..) = read else { return };
         let chunk = &buffer[..count];
-        match &towards {
+        match &direction {
             // a statement is parsed in one message and bound in a later one, which begins with a B
-            Towards::Server { stall, only, mute, .. } => {
+            Direction::Server { stall, only, mute, .. } => {
                 let holds = |text: &str| chunk.windows(text.len()).any(|part| part == text.as_bytes());
                 if only.lock().unwrap().is_some_and(|name| holds("application_name") && !holds(name)) {
                     return;
@@ -147,7 +147,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cut: Cancellation
                 }
                 prepared |= chunk.windows(12).any(|text| text == b"apply_batch_");
             }
-            Towards::Client { stall, muted } => {
+            Direction::Client { stall, muted } => {
                 if stall.begun.is_cancelled() || muted.load(Ordering::SeqCst) {
                     cut.cancelled().await;
                     return;

@@ -51,7 +51,7 @@ async fn after_a_restore_growth_waits_for_the_audit_and_everything_else_goes_on(
     let smaller = kit.account(&old, |object| object.amounts = crate::kit::amounts("c1: cpu=1")).await;
     smaller.unwrap();
     assert!(kit.store.audit(&kit.access, &Bodies).await.unwrap().differences.is_empty());
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     kit.create(Object::namespace("p", "new", "c1: cpu=3")).await.unwrap();
     kit.check().await;
 }
@@ -140,8 +140,8 @@ pub(crate) async fn until_held(store: &Store, kit: &Kit) -> String {
     }
 }
 
-/// A database with a project and a namespace, which nobody serves any more.
-async fn left(server: &Server) -> Database {
+/// A database with a project and a namespace that no replica serves any more.
+async fn abandoned_database(server: &Server) -> Database {
     let kit = Kit::on(server.database().await.unwrap()).await;
     kit.until("the cache is filled", || kit.store.synced()).await;
     kit.create(Object::project("p", "", "c1: cpu=4")).await.unwrap();
@@ -151,13 +151,13 @@ async fn left(server: &Server) -> Database {
     database
 }
 
-/// Whoever starts on it holds growth, once.
-async fn is_of_another_history(database: Database) {
-    goes_on(starts_held(database).await).await;
+/// A replica that starts on this database holds growth, once.
+async fn assert_starts_held(database: Database) {
+    resume_growth(start_held(database).await).await;
 }
 
-/// Whoever starts on a database with a project `p`, and holds growth.
-pub(crate) async fn starts_held(database: Database) -> Kit {
+/// Starts a replica on a database with a project `p`. It must hold growth.
+pub(crate) async fn start_held(database: Database) -> Kit {
     let kit = Kit::on(database).await;
     let held = until_held(&kit.store, &kit).await;
     assert!(held.starts_with(DIVERGED), "{held}");
@@ -167,9 +167,9 @@ pub(crate) async fn starts_held(database: Database) -> Kit {
     kit
 }
 
-/// An operator lets growth go on, and nobody who starts later holds it again.
-pub(crate) async fn goes_on(kit: Kit) {
-    assert_eq!(kit.store.go_on(&kit.access).await.unwrap(), None);
+/// An operator lets growth go on. A replica that starts later does not hold it again.
+pub(crate) async fn resume_growth(kit: Kit) {
+    assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     let database = kit.database.clone();
     kit.stop().await;
 
@@ -187,13 +187,13 @@ async fn epoch(sql: &mut PgConnection) -> uuid::Uuid {
 #[tokio::test]
 async fn who_starts_on_a_copy_in_the_same_server_holds_growth() {
     let server = Server::start(&NOT_DURABLE).await.unwrap();
-    let database = left(&server).await;
+    let database = abandoned_database(&server).await;
     let (_, name) = database.url.rsplit_once('/').unwrap();
     let copy = format!("CREATE DATABASE restored TEMPLATE {name}");
     sqlx::query(AssertSqlSafe(copy)).execute(&mut server.admin().await.unwrap()).await.unwrap();
     let before = epoch(&mut database.connect().await.unwrap()).await;
     let restored = Database { url: server.url("restored") };
-    is_of_another_history(restored.clone()).await;
+    assert_starts_held(restored.clone()).await;
     assert_ne!(epoch(&mut restored.connect().await.unwrap()).await, before);
 }
 
@@ -201,20 +201,20 @@ async fn who_starts_on_a_copy_in_the_same_server_holds_growth() {
 #[tokio::test]
 async fn who_starts_on_tables_that_were_made_anew_holds_growth() {
     let server = Server::start(&NOT_DURABLE).await.unwrap();
-    let database = left(&server).await;
+    let database = abandoned_database(&server).await;
     let mut sql = database.connect().await.unwrap();
     let before = epoch(&mut sql).await;
     let anew = "CREATE TABLE anew (LIKE rev INCLUDING ALL); INSERT INTO anew SELECT * FROM rev; \
          DROP TABLE rev; ALTER TABLE anew RENAME TO rev";
     sqlx::raw_sql(anew).execute(&mut sql).await.unwrap();
-    is_of_another_history(database).await;
+    assert_starts_held(database).await;
     assert_ne!(epoch(&mut sql).await, before);
 }
 
 #[tokio::test]
 async fn what_an_earlier_release_has_not_remembered_is_added_and_holds_nothing() {
     let server = Server::start(&NOT_DURABLE).await.unwrap();
-    let database = left(&server).await;
+    let database = abandoned_database(&server).await;
     let mut sql = database.connect().await.unwrap();
     let before = epoch(&mut sql).await;
     sqlx::query("UPDATE server SET relation = NULL").execute(&mut sql).await.unwrap();

@@ -1,4 +1,4 @@
-use crate::kit::{Kit, Object, confined, confined_to};
+use crate::kit::{Kit, Object, access_to_tenants, tenant_access};
 use futures_util::future::join_all;
 use store::model::{Growth, Write};
 use store::{Access, Config, Error, Footprint, Store};
@@ -11,7 +11,7 @@ async fn kit(tenant_max: Footprint) -> Kit {
     kit
 }
 
-/// As [`Kit::create`], by somebody else.
+/// As [`Kit::create`], by another caller.
 async fn create(kit: &Kit, access: &Access, mut object: Object) -> Result<Object, Error> {
     object.revision = kit.store.write(access, object.create()).await?;
     Ok(object)
@@ -31,7 +31,7 @@ fn full<T: std::fmt::Debug>(result: Result<T, Error>) -> String {
 #[tokio::test]
 async fn a_tenant_has_no_more_objects_than_it_may_whatever_they_cost() {
     let kit = kit(Footprint { objects: 2, ..Footprint::UNLIMITED }).await;
-    let member = confined("t").await;
+    let member = tenant_access("t").await;
     let first = create(&kit, &member, Object::note("a")).await.unwrap();
     create(&kit, &member, Object::note("b")).await.unwrap();
     let told = full(create(&kit, &member, Object::note("c")).await);
@@ -39,7 +39,7 @@ async fn a_tenant_has_no_more_objects_than_it_may_whatever_they_cost() {
     full(kit.store.check(&member, Object::note("c").create()).await);
     // Other tenants have room of their own, and operators are not limited.
     let other = Object { tenant: "u".to_owned(), ..Object::note("d") };
-    create(&kit, &confined("u").await, other).await.unwrap();
+    create(&kit, &tenant_access("u").await, other).await.unwrap();
     create(&kit, &kit.access, Object::note("e")).await.unwrap();
     // What is there can be changed and go.
     let mut same = first.clone();
@@ -53,7 +53,7 @@ async fn a_tenant_has_no_more_objects_than_it_may_whatever_they_cost() {
 async fn a_tenant_has_no_more_bytes_than_it_may_and_can_always_delete() {
     let note = Object::note("a");
     let kit = kit(Footprint { bytes: size(&note) + 10, ..Footprint::UNLIMITED }).await;
-    let member = confined("t").await;
+    let member = tenant_access("t").await;
     let note = create(&kit, &member, note).await.unwrap();
     let mut large = note.clone();
     large.claim = Some(("x".repeat(40), String::new()));
@@ -71,7 +71,7 @@ async fn a_tenant_has_no_more_bytes_than_it_may_and_can_always_delete() {
 #[tokio::test]
 async fn writes_under_way_count() {
     let kit = kit(Footprint { objects: 5, ..Footprint::UNLIMITED }).await;
-    let member = confined("t").await;
+    let member = tenant_access("t").await;
     let notes: Vec<Object> = (0..20).map(|n| Object::note(&format!("n{n}"))).collect();
     let made = join_all(notes.iter().map(|note| kit.store.write(&member, note.create()))).await;
     assert_eq!(made.iter().filter(|result| result.is_ok()).count(), 5, "{made:?}");
@@ -80,7 +80,7 @@ async fn writes_under_way_count() {
 #[tokio::test]
 async fn what_was_there_before_the_start_counts() {
     let one = kit(Footprint::UNLIMITED).await;
-    let member = confined("t").await;
+    let member = tenant_access("t").await;
     create(&one, &member, Object::note("a")).await.unwrap();
     let config = Config {
         tenant_max: Footprint { objects: 1, ..Footprint::UNLIMITED },
@@ -95,7 +95,7 @@ async fn what_was_there_before_the_start_counts() {
 #[tokio::test]
 async fn what_is_answered_counts_before_the_cache_has_it_and_what_is_deleted_no_more() {
     let kit = kit(Footprint { objects: 3, ..Footprint::UNLIMITED }).await;
-    let member = confined("t").await;
+    let member = tenant_access("t").await;
     for round in 0..100 {
         let name = |letter| format!("{letter}{round}");
         let first = create(&kit, &member, Object::note(&name('a'))).await.unwrap();
@@ -114,10 +114,10 @@ async fn what_is_answered_counts_before_the_cache_has_it_and_what_is_deleted_no_
 async fn what_is_being_deleted_grows_by_a_little_at_most() {
     let note = Object::note("a");
     let kit = kit(Footprint { bytes: size(&note) + 100, ..Footprint::UNLIMITED }).await;
-    let member = confined("t").await;
+    let member = tenant_access("t").await;
     let note = create(&kit, &member, note).await.unwrap();
     let grown = |by: usize| Object { claim: Some(("x".repeat(by), String::new())), ..note.clone() };
-    let write = |to: &Object| Write { growth: Growth::Ending, ..note.update(to, false) };
+    let write = |to: &Object| Write { growth: Growth::Deleting, ..note.update(to, false) };
     full(kit.store.write(&member, write(&grown(1000))).await);
     kit.store.check(&member, write(&grown(60))).await.unwrap();
     let mut marked = grown(1000);
@@ -128,7 +128,7 @@ async fn what_is_being_deleted_grows_by_a_little_at_most() {
 #[tokio::test]
 async fn what_comes_from_another_tenant_takes_room() {
     let kit = kit(Footprint { objects: 1, ..Footprint::UNLIMITED }).await;
-    let both = confined_to(&["t", "u"]).await;
+    let both = access_to_tenants(&["t", "u"]).await;
     create(&kit, &both, Object { tenant: "u".to_owned(), ..Object::note("a") }).await.unwrap();
     let note = create(&kit, &both, Object::note("b")).await.unwrap();
     let given = Object { tenant: "u".to_owned(), ..note.clone() };

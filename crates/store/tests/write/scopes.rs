@@ -128,13 +128,13 @@ fn paying(scope: Scope, hard: &str) -> Account {
     Account { pays: Some(scope), carries: keys_of(&costs), costs, ..Account::default() }
 }
 
-pub(crate) struct Tree {
+pub(crate) struct ScopeFixture {
     pub(crate) store: Store,
     pub(crate) access: Access,
     _database: Database,
 }
 
-impl Tree {
+impl ScopeFixture {
     pub(crate) async fn new() -> Self {
         let database = testing::database().await.unwrap();
         let store = Store::open(Config::new(&database.url), kinds(), &Tasks::new(), &Metrics::new()).unwrap();
@@ -163,22 +163,22 @@ impl Tree {
 
     /// The ledger is what these objects say.
     pub(crate) async fn check(&self, objects: impl Into<Vec<Object>>) {
-        let report = self.store.audit(&self.access, &Books(objects.into())).await.unwrap();
+        let report = self.store.audit(&self.access, &NamedAccounts(objects.into())).await.unwrap();
         assert!(report.differences.is_empty(), "{report:?}");
     }
 }
 
-/// Knows what the objects mean by their names.
-struct Books(Vec<Object>);
+/// Finds the account of an object by its name.
+struct NamedAccounts(Vec<Object>);
 
-impl Accounts for Books {
+impl Accounts for NamedAccounts {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
         let known = self.0.iter().find(|object| object.kind == kind && object.name.as_bytes() == body);
         known.map(|object| Some(object.account.clone())).ok_or_else(|| "an object too many".to_owned())
     }
 }
 
-fn short(violations: &[Violation]) -> Vec<(Scope, String, String)> {
+fn shortages(violations: &[Violation]) -> Vec<(Scope, String, String)> {
     let told = |violation: &Violation| match violation {
         Violation::DoesNotFit(told) | Violation::BelowAllocated(told) => {
             (told.scope.clone(), format!("{}/{}", told.domain, told.key), told.would_fit.to_string())
@@ -190,24 +190,24 @@ fn short(violations: &[Violation]) -> Vec<(Scope, String, String)> {
 
 #[tokio::test]
 async fn every_level_is_charged_to_the_one_above_and_no_level_gives_more_than_it_has() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=10 pods=100")).await.unwrap();
     let c2 = tree.create(Object::cluster("c2", "c2: cpu=5")).await.unwrap();
     // The fleet's limits are not mandatory: a tenant names what it wants of them.
     let t = tree.create(Object::tenant("t", "c1: cpu=8; c2: cpu=5")).await.unwrap();
     let over = refused(tree.create(Object::tenant("u", "c1: cpu=3; c2: cpu=1")).await);
     let told = |key: &str, fits: &str| (fleet(), key.to_owned(), fits.to_owned());
-    assert_eq!(short(&over), [told("c1/cpu", "2"), told("c2/cpu", "0")]);
+    assert_eq!(shortages(&over), [told("c1/cpu", "2"), told("c2/cpu", "0")]);
     let u = tree.create(Object::tenant("u", "c1: cpu=2")).await.unwrap();
 
     let p = tree.create(Object::project("t", "p", "c1: cpu=8")).await.unwrap();
     let over = refused(tree.create(Object::project("t", "q", "c1: cpu=1")).await);
-    assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "0".to_owned())]);
+    assert_eq!(shortages(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "0".to_owned())]);
     let below = refused(tree.update(&t, Object::tenant("t", "c1: cpu=7")).await);
-    assert_eq!(short(&below), [(tenant_scope("t"), "c1/cpu".to_owned(), "8".to_owned())]);
+    assert_eq!(shortages(&below), [(tenant_scope("t"), "c1/cpu".to_owned(), "8".to_owned())]);
 
     let below = refused(tree.update(&c1, Object::cluster("c1", "c1: cpu=9")).await);
-    assert_eq!(short(&below), [told("c1/cpu", "10")]);
+    assert_eq!(shortages(&below), [told("c1/cpu", "10")]);
     let in_use = |children| Violation::DomainInUse { scope: fleet(), domain: "c1".to_owned(), children };
     assert_eq!(refused(tree.delete(&c1).await), [in_use(2)]);
     tree.delete(&u).await.unwrap();
@@ -217,7 +217,7 @@ async fn every_level_is_charged_to_the_one_above_and_no_level_gives_more_than_it
 
 #[tokio::test]
 async fn a_domain_that_no_cluster_gives_is_nobodys() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let unlisted = Violation::DomainNotListed { scope: fleet(), domain: "c1".to_owned() };
     assert_eq!(refused(tree.create(Object::tenant("t", "c1: cpu=1")).await), std::slice::from_ref(&unlisted));
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=1")).await.unwrap();
@@ -229,22 +229,22 @@ async fn a_domain_that_no_cluster_gives_is_nobodys() {
 
 #[tokio::test]
 async fn what_a_tenant_without_an_object_gives_is_unlimited_until_there_is_one() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let p = tree.create(Object::project("t", "p", "c1: cpu=8; c2: cpu=3")).await.unwrap();
     let q = tree.create(Object::project("t", "q", "c1: cpu=4")).await.unwrap();
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=20")).await.unwrap();
     let below = refused(tree.create(Object::tenant("t", "c1: cpu=10")).await);
-    assert_eq!(short(&below), [(tenant_scope("t"), "c1/cpu".to_owned(), "12".to_owned())]);
+    assert_eq!(shortages(&below), [(tenant_scope("t"), "c1/cpu".to_owned(), "12".to_owned())]);
 
     // A ceiling on what exists: what lies above it counts above, too.
     let t = tree.create(yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited)).await.unwrap();
     tree.check([p.clone(), q.clone(), c1.clone(), t.clone()]).await;
     let over = refused(tree.create(Object::tenant("u", "c1: cpu=9")).await);
-    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
+    assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
     let over = refused(tree.update(&q, Object::project("t", "q", "c1: cpu=5")).await);
-    assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
+    assert_eq!(shortages(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
     let lower = yielding(Object::tenant("t", "c1: cpu=9"), Undercut::WhereUnlimited);
-    assert_eq!(short(&refused(tree.update(&t, lower).await)).len(), 1, "it has a ceiling already");
+    assert_eq!(shortages(&refused(tree.update(&t, lower).await)).len(), 1, "it has a ceiling already");
     let elsewhere = tree.update(&p, Object::project("t", "p", "c1: cpu=8; c2: cpu=30")).await.unwrap();
     let q = tree.update(&q, Object::project("t", "q", "c1: cpu=1")).await.unwrap();
     tree.check([elsewhere.clone(), q.clone(), c1.clone(), t.clone()]).await;
@@ -260,23 +260,23 @@ async fn what_a_tenant_without_an_object_gives_is_unlimited_until_there_is_one()
 
 #[tokio::test]
 async fn a_raise_takes_over_what_counts_above_already() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let p = tree.create(Object::project("t", "p", "c1: cpu=12")).await.unwrap();
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=12")).await.unwrap();
     let t = tree.create(yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited)).await.unwrap();
     let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=13")).await);
-    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "12".to_owned())]);
+    assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "12".to_owned())]);
     let t = tree.update(&t, Object::tenant("t", "c1: cpu=12")).await.unwrap();
     tree.check([p.clone(), c1.clone(), t.clone()]).await;
     let over = refused(tree.create(Object::tenant("u", "c1: cpu=1")).await);
-    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "0".to_owned())]);
+    assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "0".to_owned())]);
     tree.delete(&p).await.unwrap();
     tree.check([c1, t]).await;
 }
 
 #[tokio::test]
 async fn nothing_is_taken_over_where_the_scope_above_is_above_its_limit_too() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let p = tree.create(Object::project("t", "p", "c1: cpu=15")).await.unwrap();
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=15")).await.unwrap();
     let t = tree.create(yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited)).await.unwrap();
@@ -285,7 +285,7 @@ async fn nothing_is_taken_over_where_the_scope_above_is_above_its_limit_too() {
     // What exceeds the ceiling would be granted for good when the project has less, and what is granted would not fit.
     for raised in ["c1: cpu=11", "c1: cpu=15", "c1: cpu=16"] {
         let over = refused(tree.update(&t, Object::tenant("t", raised)).await);
-        assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "10".to_owned())], "{raised}");
+        assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "10".to_owned())], "{raised}");
     }
     tree.check([p.clone(), c1.clone(), t.clone()]).await;
 
@@ -299,19 +299,19 @@ async fn nothing_is_taken_over_where_the_scope_above_is_above_its_limit_too() {
     let t = tree.update(&t, Object::tenant("t", "c1: cpu=10")).await.unwrap();
     let c1 = tree.update(&c1, derived(10)).await.unwrap();
     let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=11")).await);
-    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "10".to_owned())]);
+    assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "10".to_owned())]);
     tree.check([p, c1, t]).await;
 }
 
 #[tokio::test]
 async fn a_cluster_that_shrinks_refuses_growth_and_nothing_else() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=10")).await.unwrap();
     let t = tree.create(Object::tenant("t", "c1: cpu=8")).await.unwrap();
     let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=6"), Undercut::Taken)).await.unwrap();
     tree.check([c1.clone(), t.clone()]).await;
     let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=9")).await);
-    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
+    assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
     let p = tree.create(Object::project("t", "p", "c1: cpu=8")).await.unwrap();
     let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=5"), Undercut::Taken)).await.unwrap();
     tree.check([c1.clone(), t.clone(), p.clone()]).await;
@@ -322,7 +322,7 @@ async fn a_cluster_that_shrinks_refuses_growth_and_nothing_else() {
 
 #[tokio::test]
 async fn who_may_not_make_budget_grows_where_there_is_a_ceiling_only() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let within = |write: Write, domains: &[&str]| Write {
         growth: Growth::Within(domains.iter().map(|domain| (*domain).to_owned()).collect()),
         ..write
@@ -361,13 +361,13 @@ async fn who_may_not_make_budget_grows_where_there_is_a_ceiling_only() {
     );
     let (write, _) = raise(&p, "c1: cpu=5; c2: cpu=1");
     let over = refused(tree.store.write(&tree.access, within(write, &["c1", "c2"])).await);
-    assert_eq!(short(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
+    assert_eq!(shortages(&over), [(tenant_scope("t"), "c1/cpu".to_owned(), "4".to_owned())]);
     tree.check([c1, t, p]).await;
 }
 
 #[tokio::test]
 async fn what_a_write_leaves_above_a_limit_counts_for_those_behind_it_in_the_same_batch() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let p = tree.create(Object::project("t", "p", "c1: cpu=12")).await.unwrap();
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=20")).await.unwrap();
     let t = yielding(Object::tenant("t", "c1: cpu=10"), Undercut::WhereUnlimited);
@@ -379,7 +379,7 @@ async fn what_a_write_leaves_above_a_limit_counts_for_those_behind_it_in_the_sam
     let sent = writes.into_iter().map(|write| tree.store.write(&tree.access, write));
     let mut results = futures_util::future::join_all(sent).await;
     let over = refused(results.pop().unwrap());
-    assert_eq!(short(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
+    assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
     let t = Object { revision: results.pop().unwrap().unwrap(), ..t };
     let first = Object { revision: results.pop().unwrap().unwrap(), ..first };
     tree.check([p.clone(), c1.clone(), t.clone(), first.clone()]).await;
@@ -404,7 +404,7 @@ async fn what_a_write_leaves_above_a_limit_counts_for_those_behind_it_in_the_sam
 
 #[tokio::test]
 async fn what_counts_above_for_a_scope_goes_with_it_and_its_last_child_in_one_batch() {
-    let tree = Tree::new().await;
+    let tree = ScopeFixture::new().await;
     let p = tree.create(Object::project("t", "p", "c2: cpu=12")).await.unwrap();
     // No cluster gives it: the tenant's limit costs nobody anything.
     let mut t = yielding(Object::tenant("t", "c2: cpu=10"), Undercut::WhereUnlimited);

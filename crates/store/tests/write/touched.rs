@@ -1,4 +1,4 @@
-//! What one batch touches, whatever there is already.
+//! How many blocks one batch reads, however large the tables are.
 
 use crate::kit::{Kit, Object};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
@@ -6,13 +6,13 @@ use uuid::Uuid;
 
 /// Enough old versions, or objects, for dozens of blocks.
 const BATCHES: i64 = 2000;
-/// What one batch may touch of a table.
+/// Most blocks of a table that one batch may read.
 const BLOCKS_MAX: i64 = 8;
 /// Arrays of the function that describe quota; all are empty here.
 const NO_QUOTA: usize = 25;
 
-/// A batch of one create without quota, by a statement or by a loop; whether its row is looked at first.
-fn create(seq: &str, name: &str, looks: bool) -> String {
+/// A call of the function with one create without quota. `checked`: the function reads the row before it writes.
+fn create(seq: &str, name: &str, checked: bool) -> String {
     let no_quota = ", '{}'".repeat(NO_QUOTA);
     format!(
         "apply_batch_former('{}', {seq}, 10000, false, false, false, '{{}}', '{{}}', true, false, {}, \
@@ -20,7 +20,7 @@ fn create(seq: &str, name: &str, looks: bool) -> String {
          ARRAY[0]::bigint[], ARRAY['t'], ARRAY[NULL]::smallint[], ARRAY[NULL]::text[], ARRAY[false], ARRAY[false], \
          ARRAY[NULL]::text[], ARRAY['{{}}']{no_quota})",
         Uuid::from_u128(7),
-        if looks { "'{}'" } else { "NULL" }
+        if checked { "'{}'" } else { "NULL" }
     )
 }
 
@@ -31,7 +31,7 @@ async fn kit() -> Kit {
     Kit::on(database).await
 }
 
-/// Blocks of a table that a transaction has looked at.
+/// The number of blocks of a table that a transaction has read.
 async fn touched(transaction: &mut PgConnection, table: &str) -> i64 {
     sqlx::query_scalar("SELECT pg_stat_get_xact_blocks_fetched($1::regclass)")
         .bind(table)
@@ -80,8 +80,8 @@ async fn a_plan_that_was_made_for_an_empty_table_does_not_read_a_full_one() {
     let mut sql = kit.sql().await;
     sqlx::raw_sql("ANALYZE objects").execute(&mut sql).await.unwrap();
     let create = |seq: i64| {
-        let looks = seq % 2 == 0;
-        AssertSqlSafe(format!("SELECT {}", create(&seq.to_string(), &format!("'o{seq}'"), looks)))
+        let checked = seq % 2 == 0;
+        AssertSqlSafe(format!("SELECT {}", create(&seq.to_string(), &format!("'o{seq}'"), checked)))
     };
     for seq in 1..=2 {
         sqlx::raw_sql(create(seq)).execute(&mut sql).await.unwrap();

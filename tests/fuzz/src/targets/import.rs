@@ -1,5 +1,5 @@
 use crate::{Outcome, ensure, outcome};
-use business_api::import::candidate::MendRules;
+use business_api::import::candidate::ConvertSettings;
 use business_api::import::plan::{Plan, plan};
 use business_api::import::record::SourceRecord;
 use business_api::kinds::KINDS;
@@ -33,7 +33,7 @@ pub(super) fn dump(input: &[u8]) -> Result<Outcome, String> {
 }
 
 fn planned(input: &[u8], present: &[Present]) -> Plan {
-    let settings = MendRules { forbidden: vec!["kube-*".to_owned()] };
+    let settings = ConvertSettings { forbidden: vec!["kube-*".to_owned()] };
     let lines = input.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.trim_ascii().is_empty());
     let records = lines.map(|(line, number)| SourceRecord::of_line(line, number, PREFIX));
     plan(KINDS, &settings, records, present)

@@ -1,6 +1,6 @@
 //! Reads etcd through its JSON gateway, which every member serves beside gRPC: one range in pages, at one revision.
 
-use super::{RECORDS_MAX, Read};
+use super::{RECORDS_MAX, RecordResult};
 use crate::config::ImportSource;
 use crate::import::record::SourceRecord;
 use anyhow::{Context, Result, bail, ensure};
@@ -13,35 +13,35 @@ use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
 
-/// Pairs a page.
-const PAGE: usize = 200;
-/// A call that takes longer has failed.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// The most key-value pairs of a response.
+const PAGE_LIMIT: usize = 200;
+/// The time limit of a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Page {
-    header: Header,
-    kvs: Vec<Pair>,
+struct RangeResponse {
+    header: ResponseHeader,
+    kvs: Vec<KeyValue>,
     more: bool,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Header {
+struct ResponseHeader {
     revision: String,
 }
 
 /// Keys and values are base64.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Pair {
+struct KeyValue {
     key: String,
     value: String,
 }
 
 /// Reads everything below the prefix from the first endpoint that answers.
-pub async fn read(source: &ImportSource, prefix: &str) -> Result<Vec<Read>> {
+pub async fn read(source: &ImportSource, prefix: &str) -> Result<Vec<RecordResult>> {
     let mut failures = Vec::new();
     for endpoint in &source.etcd_servers {
         let client = client(source, endpoint).await.with_context(|| format!("etcd {endpoint}"))?;
@@ -53,45 +53,45 @@ pub async fn read(source: &ImportSource, prefix: &str) -> Result<Vec<Read>> {
     bail!("no endpoint answers: {}", failures.join("; "))
 }
 
-async fn range(client: &Client, prefix: &str) -> Result<Vec<Read>> {
+async fn range(client: &Client, prefix: &str) -> Result<Vec<RecordResult>> {
     let mut from = format!("{prefix}/").into_bytes();
-    // The byte behind the slash: everything below the prefix, and nothing else.
+    // `0` is the byte after `/`: the range has everything below the prefix, and nothing else.
     let end = BASE64_STANDARD.encode(format!("{prefix}0"));
     let (mut records, mut revision) = (Vec::new(), None);
     loop {
         let body = json!({
-            "key": BASE64_STANDARD.encode(&from), "range_end": end, "limit": PAGE.to_string(),
+            "key": BASE64_STANDARD.encode(&from), "range_end": end, "limit": PAGE_LIMIT.to_string(),
             "revision": revision.as_deref().unwrap_or("0"),
         });
-        let page: Page = call(client, &body).await?;
+        let page: RangeResponse = call(client, &body).await?;
         ensure!(records.len() + page.kvs.len() <= RECORDS_MAX, "it has more than {RECORDS_MAX} records");
         let Some(last) = page.kvs.last() else { return Ok(records) };
         from = BASE64_STANDARD.decode(&last.key).context("a key")?;
         from.push(0);
-        for Pair { key, value } in &page.kvs {
+        for KeyValue { key, value } in &page.kvs {
             let key = BASE64_STANDARD.decode(key).context("a key")?;
             let value = BASE64_STANDARD.decode(value).context("a value")?;
-            records.push(SourceRecord::of_pair(&key, &value, prefix));
+            records.push(SourceRecord::of_key_value(&key, &value, prefix));
         }
         if !page.more {
             return Ok(records);
         }
-        // All pages are of the same state, whatever is written meanwhile.
+        // All pages are read at the same revision.
         revision.get_or_insert(page.header.revision);
     }
 }
 
-async fn call(client: &Client, body: &serde_json::Value) -> Result<Page> {
+async fn call(client: &Client, body: &serde_json::Value) -> Result<RangeResponse> {
     let request = Request::post("/v3/kv/range")
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(body.to_string().into_bytes())?;
-    tokio::time::timeout(DEADLINE, client.request(request))
+    tokio::time::timeout(CALL_TIMEOUT, client.request(request))
         .await
         .context("no answer in time")?
         .map_err(Into::into)
 }
 
-/// The client of Kubernetes is one of HTTPS with certificates, too.
+/// An HTTPS client with certificates. Kubernetes' client serves as one.
 async fn client(source: &ImportSource, endpoint: &str) -> Result<Client> {
     let name = "etcd";
     let cluster = json!({ "server": endpoint, "certificate-authority": source.etcd_cafile });

@@ -1,14 +1,14 @@
-//! `namespaces/NAME/certificate`: a certificate with which the caller enters the namespace in its cluster.
+//! `namespaces/NAME/certificate`: a client certificate for the caller, for the namespace in its cluster.
 
-use super::super::rules;
-use super::{line, unreadable};
-use crate::certificates::allowance::AllowanceHolder;
-use crate::certificates::{Certificates, Credential, Wish};
+use super::super::is_tenant_administrator;
+use super::{internal_decode_error, lineage};
+use crate::certificates::rate_limit::RateLimitKey;
+use crate::certificates::{CertificateRequest, Certificates, Credential};
+use crate::kind_ids::{PLATFORM, TENANT};
 use crate::kinds::platform;
-use crate::numbers::{PLATFORM, TENANT};
-use crate::people;
+use crate::role_bindings::ObjectBindings;
 use crate::roles::Roles;
-use crate::roster::Giving;
+use crate::subjects;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
@@ -32,12 +32,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::Key;
 
-/// Where it stands in the answer. It is never stored.
+/// The field of the answer that has the certificate. It is never stored.
 pub const CERTIFICATE: &[&str] = &["status", "certificate"];
 const VALID_DAYS: &str = "validDays";
 const FORMAT: &str = "format";
 const KUBECONFIG: &str = "kubeconfig";
-/// What the names of service accounts begin with.
+/// The prefix of the user names of service accounts.
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 const PARAMETERS: &[OpenApiParameter] = &[
@@ -51,7 +51,7 @@ const PARAMETERS: &[OpenApiParameter] = &[
     },
 ];
 
-/// Has certificates issued.
+/// Handles the subresource `certificate`.
 #[derive(Debug)]
 pub struct CertificateHandler {
     shape: Shape,
@@ -60,45 +60,48 @@ pub struct CertificateHandler {
 }
 
 impl CertificateHandler {
-    /// `roles` tell which callers rule a tenant by a group.
+    /// `roles` know which callers administer a tenant through a group.
     pub fn new(certificates: Certificates, roles: Roles) -> Self {
         Self { shape: Shape { kind: gvk(), schema: schema() }, certificates, roles }
     }
 
-    /// The certificate that a caller wants. He sees the object, and may have a certificate for it.
+    /// The certificate that the caller asks for. Authorization has let him see the object and get a certificate for it.
     async fn wish(
         &self,
         cx: &mut WriteContext<'_>,
         view: View<'_>,
         action: &Action<'_>,
-    ) -> Result<Wish, Status> {
+    ) -> Result<CertificateRequest, Status> {
         let object = action.object;
         let days = self.days(action)?;
         if object.is_deleting() {
             return Err(Status::conflict(&group_resource(), object.name(), "the namespace is being deleted"));
         }
-        let spec = NamespaceSpec::of(object).map_err(unreadable)?;
+        let spec = NamespaceSpec::of(object).map_err(internal_decode_error)?;
         if cx.caller.name.starts_with(SERVICE_ACCOUNT) {
             return Err(Status::forbidden(&group_resource(), object.name(), "certificates are for people"));
         }
-        // A caller who is confined to no tenant is an operator: he acts for the administrators of the namespace's
+        // A caller who sees everything is an operator. He gets the rights of the administrators of the namespace's
         // tenant.
         let tenant = if cx.sees_everything() { "" } else { spec.tenant_id.as_str() };
         let named = cx.sees_everything() || cx.caller.tenant.is_some();
         let user = if named { access::user } else { access::host_user };
-        let user = user(tenant, &cx.caller.name).ok_or_else(|| nameless(object, &cx.caller.name))?;
-        let ruling =
-            if rules(cx, &spec.tenant_id) { self.ruling(cx, view, &spec.tenant_id).await? } else { None };
-        let groups = match ruling {
-            Some(Ruling::ByNames(groups)) => groups,
-            Some(Ruling::ByGroup) => {
+        let user = user(tenant, &cx.caller.name).ok_or_else(|| invalid_user_name(object, &cx.caller.name))?;
+        let grant = if is_tenant_administrator(cx, &spec.tenant_id) {
+            self.administrator_grant(cx, view, &spec.tenant_id).await?
+        } else {
+            None
+        };
+        let groups = match grant {
+            Some(AdministratorGrant::ByNames(groups)) => groups,
+            Some(AdministratorGrant::ByGroup) => {
                 let group = access::administrators(&spec.tenant_id);
-                vec![group.ok_or_else(|| nameless(object, &spec.tenant_id))?]
+                vec![group.ok_or_else(|| invalid_user_name(object, &spec.tenant_id))?]
             }
             None => groups_with_a_role(cx, view, object, tenant).await?,
         };
-        Ok(Wish {
-            holder: AllowanceHolder { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
+        Ok(CertificateRequest {
+            rate_limit_key: RateLimitKey { tenant: tenant.to_owned(), user: cx.caller.name.clone() },
             user,
             groups,
             cluster: spec.cluster_name,
@@ -108,33 +111,33 @@ impl CertificateHandler {
         })
     }
 
-    /// How the caller rules the tenant now. Authorization may hear of changes late, and a group in a certificate cannot
-    /// be taken back.
-    async fn ruling(
+    /// Why the caller administers the tenant, by the newest state: authorization may lag behind, and a group in a
+    /// certificate cannot be revoked.
+    async fn administrator_grant(
         &self,
         cx: &WriteContext<'_>,
         view: View<'_>,
         tenant: &str,
-    ) -> Result<Option<Ruling>, Status> {
+    ) -> Result<Option<AdministratorGrant>, Status> {
         if cx.sees_everything() {
-            return Ok(Some(Ruling::ByGroup));
+            return Ok(Some(AdministratorGrant::ByGroup));
         }
         let newest = view.unfiltered().latest();
         let found = newest.object(&Key::new(TENANT, "", tenant)).await?;
-        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(unreadable)?;
+        let spec = found.as_ref().map(TenantSpec::of).transpose().map_err(internal_decode_error)?;
         let administrators = spec.unwrap_or_default().administrators;
         let platforms = newest.list(PLATFORM, None).await?;
-        let platforms: Vec<Giving> = platforms
+        let platforms: Vec<ObjectBindings> = platforms
             .iter()
             .filter(|entry| entry.attributes.tenant.as_deref() == Some(tenant))
-            .map(|entry| platform::giving(&entry.key.name, &entry.body))
+            .map(|entry| platform::roles_given_by(&entry.key.name, &entry.body))
             .collect();
-        Ok(Ruling::of(&self.roles, cx.caller, tenant, &administrators, &platforms))
+        Ok(AdministratorGrant::of(&self.roles, cx.caller, tenant, &administrators, &platforms))
     }
 
     fn days(&self, action: &Action<'_>) -> Result<u16, Status> {
         let text = action.query.text(VALID_DAYS);
-        let days = self.certificates.days.of(text);
+        let days = self.certificates.days.parse(text);
         let days = days.map_err(|why| invalid(action.object, VALID_DAYS, text, &why))?;
         let format = action.query.text(FORMAT);
         if !matches!(format, "" | KUBECONFIG) {
@@ -149,57 +152,61 @@ fn invalid(object: &Object, field: &str, value: &str, why: &str) -> Status {
     Status::invalid(&gvk(), object.name(), &vec![error])
 }
 
-fn nameless(object: &Object, value: &str) -> Status {
+fn invalid_user_name(object: &Object, value: &str) -> Status {
     let why = "cannot be named in a member cluster: it is too long, or has a control character, or a tenant has a colon";
     invalid(object, "user", value, why)
 }
 
-/// How somebody rules a tenant.
+/// Why somebody is an administrator of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Ruling {
-    /// The tenant names him, or these groups of his. The bindings name them, too, as long as the tenant does.
+enum AdministratorGrant {
+    /// The tenant names him or these groups of his. The bindings in the cluster name the same, as long as the tenant
+    /// does.
     ByNames(Vec<String>),
-    /// Any other way: he is in the group of its administrators as long as his certificate is valid.
+    /// Another reason. His certificate has the group of the tenant's administrators, as long as it is valid.
     ByGroup,
 }
 
-impl Ruling {
-    /// How a caller rules a tenant, by what the tenant and the Platforms say now.
+impl AdministratorGrant {
+    /// Why a caller is an administrator of a tenant, by the tenant and the Platforms; `None` if he is none.
     fn of(
         roles: &Roles,
         caller: &Caller,
         tenant: &str,
         administrators: &[Subject],
-        platforms: &[Giving],
+        platforms: &[ObjectBindings],
     ) -> Option<Self> {
         let names = |kind: SubjectKind, name: &str| {
             administrators.iter().any(|subject| subject.kind == kind && subject.name == name)
         };
-        let ruling: BTreeSet<&String> =
+        let administrator_groups: BTreeSet<&String> =
             caller.groups.iter().filter(|group| names(SubjectKind::Group, group)).collect();
-        let groups: Vec<String> =
-            ruling.into_iter().filter_map(|group| access::group(tenant, group)).take(GROUPS_MAX).collect();
+        let groups: Vec<String> = administrator_groups
+            .into_iter()
+            .filter_map(|group| access::group(tenant, group))
+            .take(GROUPS_MAX)
+            .collect();
         if !groups.is_empty() || names(SubjectKind::User, &caller.name) {
             return Some(Self::ByNames(groups));
         }
-        let own = people::user_of_tenant(&caller.name);
-        let mut platforms = platforms.iter().filter(|giving| *giving.tenant == *tenant);
+        let own = subjects::tenant_user(&caller.name);
+        let mut platforms = platforms.iter().filter(|bindings| *bindings.tenant == *tenant);
         let by_platform = caller.tenant.as_deref() == Some(tenant)
-            && platforms.any(|giving| giving.people.contains_key(&own));
+            && platforms.any(|bindings| bindings.subjects.contains_key(&own));
         (by_platform || roles.tenant_by_group(caller) == Some(tenant)).then_some(Self::ByGroup)
     }
 }
 
-/// The caller's groups that have a role in the namespace's project or in one above it, by the names that the cluster
-/// knows. The error is that neither he nor any of his groups has a role.
+/// The caller's groups that have a role in the namespace's project or in one above it, by their names in the cluster.
+/// It is an error if neither he nor any of his groups has a role.
 async fn groups_with_a_role(
     cx: &mut WriteContext<'_>,
     view: View<'_>,
     object: &Object,
     tenant: &str,
 ) -> Result<Vec<String>, Status> {
-    let line = line::of(view, object.namespace()).await?;
-    let access = EffectiveAccess::of(&line);
+    let lineage = lineage::of(view, object.namespace()).await?;
+    let access = EffectiveAccess::of(&lineage);
     let mut roles: Vec<(AccessRole, &str)> = cx
         .caller
         .groups
@@ -214,7 +221,7 @@ async fn groups_with_a_role(
         let why = "you have no role in its project, nor in one above";
         return Err(Status::forbidden(&group_resource(), object.name(), why));
     }
-    // The groups with the highest roles come first, as a cluster takes only so many.
+    // The groups with the highest roles come first, as a certificate names only so many.
     roles.sort_by(|(one, first), (other, second)| other.cmp(one).then(first.cmp(second)));
     roles.dedup();
     let mut groups: Vec<String> =
@@ -254,11 +261,11 @@ impl SubresourceHandler for CertificateHandler {
         Box::pin(async move {
             let wish = self.wish(cx, view, &action).await?;
             let outcome = self.certificates.issue(wish).await;
-            let credential = outcome.map_err(|status| about(action.object, status))?;
-            let status = NamespaceStatus::of(action.object).map_err(unreadable)?;
-            cx.warnings.extend(shortcomings(&status));
+            let credential = outcome.map_err(|status| with_cluster_field(action.object, status))?;
+            let status = NamespaceStatus::of(action.object).map_err(internal_decode_error)?;
+            cx.warnings.extend(not_ready_warning(&status));
             let mut answer = action.object.clone();
-            answer.set(CERTIFICATE, shown(&credential));
+            answer.set(CERTIFICATE, certificate_json(&credential));
             if action.query.text(FORMAT) == KUBECONFIG {
                 answer = kubeconfig(&answer);
             }
@@ -270,15 +277,15 @@ impl SubresourceHandler for CertificateHandler {
         if query.text(FORMAT) != KUBECONFIG {
             return None;
         }
-        // JSON is YAML, should it ever come to that.
+        // Should the conversion fail: JSON is valid YAML.
         let body = meta::yaml::text(answer.as_map());
         let body = body.unwrap_or_else(|_| Value::Object(answer.as_map().clone()).to_string());
         Some(Text { content_type: "application/yaml", body })
     }
 }
 
-/// A refusal that is about the cluster names the field that says which one it is.
-fn about(object: &Object, status: Status) -> Status {
+/// Moves a 422 of the issuer, which concerns the cluster, to the field `spec.clusterName`.
+fn with_cluster_field(object: &Object, status: Status) -> Status {
     if status.code != 422 {
         return status;
     }
@@ -288,8 +295,8 @@ fn about(object: &Object, status: Status) -> Status {
     Status::invalid(&gvk(), object.name(), &vec![error])
 }
 
-/// Why the certificate may open nothing yet.
-fn shortcomings(status: &NamespaceStatus) -> Option<String> {
+/// The warning that the certificate may not work yet.
+fn not_ready_warning(status: &NamespaceStatus) -> Option<String> {
     for type_ in [READY, ACCESS_READY] {
         match condition::find(&status.conditions, type_) {
             Some(condition) if condition.is_true() => {}
@@ -304,7 +311,7 @@ fn shortcomings(status: &NamespaceStatus) -> Option<String> {
     None
 }
 
-fn shown(credential: &Credential) -> Value {
+fn certificate_json(credential: &Credential) -> Value {
     let encoded = |text: &str| BASE64_STANDARD.encode(text);
     json!({
         "certPem": encoded(&credential.issued.certificate),
@@ -314,29 +321,33 @@ fn shown(credential: &Credential) -> Value {
     })
 }
 
-/// The same for kubectl. All its entries have the name of its context, which is the namespace's. It is merged into
-/// files with certificates for other namespaces and clusters, where entries of one name replace each other.
+/// The answer as a kubeconfig. Cluster, user and context have one name, `CLUSTER/NAMESPACE`. People merge it into files
+/// with other namespaces and clusters, where entries of the same name replace each other.
 fn kubeconfig(answer: &Object) -> Object {
-    let held = |field| answer.get(&["status", "certificate", field]).cloned().unwrap_or_default();
-    let mut reached = json!({ "server": held("apiServer") });
-    if held("caCertPem") != json!("") {
-        merge(&mut reached, "certificate-authority-data", held("caCertPem"));
+    let certificate_field =
+        |field| answer.get(&["status", "certificate", field]).cloned().unwrap_or_default();
+    let mut cluster = json!({ "server": certificate_field("apiServer") });
+    if certificate_field("caCertPem") != json!("") {
+        set_field(&mut cluster, "certificate-authority-data", certificate_field("caCertPem"));
     }
     let namespace = answer.text(&["spec", "namespace"]);
     let name = format!("{}/{namespace}", answer.text(&["spec", "clusterName"]));
     let mut config = Object::default();
     config.set(&["apiVersion"], json!("v1"));
     config.set(&["kind"], json!("Config"));
-    config.set(&["clusters"], json!([{ "name": name, "cluster": reached }]));
-    let credential = json!({ "client-certificate-data": held("certPem"), "client-key-data": held("keyPem") });
+    config.set(&["clusters"], json!([{ "name": name, "cluster": cluster }]));
+    let credential = json!({
+        "client-certificate-data": certificate_field("certPem"),
+        "client-key-data": certificate_field("keyPem"),
+    });
     config.set(&["users"], json!([{ "name": name, "user": credential }]));
-    let entered = json!({ "cluster": name, "user": name, "namespace": namespace });
-    config.set(&["contexts"], json!([{ "name": name, "context": entered }]));
+    let context = json!({ "cluster": name, "user": name, "namespace": namespace });
+    config.set(&["contexts"], json!([{ "name": name, "context": context }]));
     config.set(&["current-context"], json!(name));
     config
 }
 
-fn merge(target: &mut Value, key: &str, value: Value) {
+fn set_field(target: &mut Value, key: &str, value: Value) {
     if let Value::Object(fields) = target {
         fields.insert(key.to_owned(), value);
     }

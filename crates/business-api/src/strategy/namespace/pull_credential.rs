@@ -1,5 +1,5 @@
-use super::super::{check_uid, unreadable};
-use crate::numbers::PROJECT;
+use super::super::{check_uid, internal_decode_error};
+use crate::kind_ids::PROJECT;
 use crate::token_server::credentials::{hash, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
@@ -17,20 +17,20 @@ use meta::time::{self, DAY_SECONDS};
 use serde_json::json;
 use store::Key;
 
-/// The field that the subresource issues. A write of the status can only remove it.
-pub const ISSUED: &[&str] = &["status", "pullCredential"];
+/// The field that the subresource writes. A write of the status can only remove it.
+pub const PULL_CREDENTIAL: &[&str] = &["status", "pullCredential"];
 
-/// `POST namespaces/NAME/pullcredential`: a new password to pull from the registry, for the pods of the namespace. Only
-/// the answer contains it, and only the platform gets it: no tenant has this subresource.
+/// Handles `POST namespaces/NAME/pullcredential`: a new password with which the pods of the namespace pull from the
+/// registry. Only the answer contains it. Only the platform has the right to it: no role of a tenant has.
 #[derive(Debug)]
-pub struct PullIssuing {
+pub struct PullCredentialHandler {
     body: Shape,
     answer: Shape,
     days_max: i64,
 }
 
-impl PullIssuing {
-    /// `days_max`: how long a password may be good for.
+impl PullCredentialHandler {
+    /// `days_max`: for how many days a password may be valid.
     pub fn new(days_max: i64) -> Self {
         let answer = GroupVersionKind::new(GROUP, VERSION, REGISTRY_TOKEN_KIND);
         Self {
@@ -47,53 +47,54 @@ impl PullIssuing {
         action: Action<'_>,
     ) -> Result<Handled, Status> {
         let live = action.object;
-        let wanted = wanted(action)?;
-        check(cx, live, &wanted)?;
+        let request = request_of(action)?;
+        check(cx, live, &request)?;
         let project = Key::new(PROJECT, "", live.namespace());
         let Some(project) = view.unfiltered().get(&project).await? else {
             return Err(Status::forbidden(&group_resource(), live.name(), "its project is gone"));
         };
         let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
-        let days = wanted.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
+        let days = request.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
         let ends = time::rfc3339(now.saturating_add(days.saturating_mul(DAY_SECONDS)));
         let password = new_password();
         let newest =
             PullPassword { hash: hash(&password), issued_at: cx.now.to_owned(), expires_at: ends.clone() };
-        let before = NamespaceStatus::of(live).map_err(unreadable)?.pull_credential;
+        let before = NamespaceStatus::of(live).map_err(internal_decode_error)?.pull_credential;
         let is_kept =
-            |old: &PullPassword| old.hash == wanted.keep && old.ends().is_some_and(|ends| ends > now);
+            |old: &PullPassword| old.hash == request.keep && old.ends().is_some_and(|ends| ends > now);
         let kept = before.unwrap_or_default().passwords.into_iter().find(is_kept);
         let credential = PullCredential {
             username: pull_credential::username(live.namespace(), live.name()),
             project_uid: project.uid.to_string(),
-            names: wanted.names,
+            names: request.names,
             passwords: [newest].into_iter().chain(kept).collect(),
         };
         let mut object = live.clone();
-        object.set(ISSUED, json!(credential));
-        let told = if cx.dry_run { "" } else { &password };
+        object.set(PULL_CREDENTIAL, json!(credential));
+        let shown_password = if cx.dry_run { "" } else { &password };
         let mut answer = Object::default();
-        let issued = json!({"username": credential.username, "password": told, "expirationTimestamp": ends});
+        let issued =
+            json!({"username": credential.username, "password": shown_password, "expirationTimestamp": ends});
         answer.set(&["status"], issued);
         Ok(Handled { object: Some(object), answer })
     }
 }
 
-fn wanted(action: Action<'_>) -> Result<PullCredentialRequest, Status> {
-    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(unreadable)?;
+fn request_of(action: Action<'_>) -> Result<PullCredentialRequest, Status> {
+    let body = action.body.map(PullCredentialRequest::of).transpose().map_err(internal_decode_error)?;
     Ok(body.unwrap_or_default())
 }
 
-fn check(cx: &WriteContext<'_>, live: &Object, wanted: &PullCredentialRequest) -> Result<(), Status> {
+fn check(cx: &WriteContext<'_>, live: &Object, request: &PullCredentialRequest) -> Result<(), Status> {
     if !cx.sees_everything() {
         let why = "the platform itself has it issued, for the pull secret of the namespace's template";
         return Err(Status::forbidden(&group_resource(), live.name(), why));
     }
-    let errors = wanted.validate();
+    let errors = request.validate();
     if !errors.is_empty() {
         return Err(Status::invalid(&pull_credential::gvk(), live.name(), &errors));
     }
-    check_uid(live, &wanted.uid, &group_resource())?;
+    check_uid(live, &request.uid, &group_resource())?;
     if live.is_deleting() {
         let why = "the namespace is being deleted: nothing is issued for it any more";
         return Err(Status::conflict(&group_resource(), live.name(), why));
@@ -101,14 +102,14 @@ fn check(cx: &WriteContext<'_>, live: &Object, wanted: &PullCredentialRequest) -
     Ok(())
 }
 
-/// A write of the status keeps all of it, or removes it.
-pub fn keep_or_take(old: &Object, object: &mut Object) {
-    if object.get(ISSUED).is_some() {
-        object.copy_from(old, ISSUED);
+/// Undoes changes of the credential by a write of the status, which may only remove it.
+pub fn keep_unless_removed(old: &Object, object: &mut Object) {
+    if object.get(PULL_CREDENTIAL).is_some() {
+        object.copy_from(old, PULL_CREDENTIAL);
     }
 }
 
-impl SubresourceHandler for PullIssuing {
+impl SubresourceHandler for PullCredentialHandler {
     fn body(&self) -> Option<&Shape> {
         Some(&self.body)
     }

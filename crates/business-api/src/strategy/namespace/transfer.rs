@@ -1,4 +1,4 @@
-use super::super::{check_role, check_uid, unreadable};
+use super::super::{check_role, check_uid, internal_decode_error};
 use super::pull_credential;
 use crate::refusal::RefusedKind;
 use crate::rights::Role;
@@ -15,7 +15,7 @@ use meta::object::Object;
 use meta::status::Status;
 use serde_json::json;
 
-/// The fields that refusals name: those of the body, and of the project that shall take the namespace.
+/// The fields that refusals name: those of the request body and of the destination project.
 pub static REFUSED: RefusedKind = RefusedKind {
     gvk: namespace::gvk,
     resource: group_resource,
@@ -25,17 +25,17 @@ pub static REFUSED: RefusedKind = RefusedKind {
     amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
 };
 
-/// Moves namespaces. The ledger checks that the projects are of one tenant, and that the new one has room. The charge
-/// stays the same.
+/// Moves a namespace to another project. The ledger checks that both projects belong to one tenant, and that the new
+/// project has quota left. The charge stays the same.
 #[derive(Debug)]
-pub struct Transfer {
+pub struct TransferHandler {
     body: Shape,
     answer: Shape,
     roles: Roles,
 }
 
-impl Transfer {
-    /// `roles`: a caller who moves a namespace has to have the right to make one in its new project.
+impl TransferHandler {
+    /// `roles`: a caller who moves a namespace must also have the right to create one in the new project.
     pub fn new(roles: Roles) -> Self {
         Self {
             body: Shape { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
@@ -45,7 +45,7 @@ impl Transfer {
     }
 }
 
-impl SubresourceHandler for Transfer {
+impl SubresourceHandler for TransferHandler {
     fn body(&self) -> Option<&Shape> {
         Some(&self.body)
     }
@@ -61,9 +61,9 @@ impl SubresourceHandler for Transfer {
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<Handled, Status>> {
         Box::pin(async move {
-            let handled = moved(cx.now, action)?;
+            let handled = transferred(cx.now, action)?;
             let refused = |why: &str| Status::forbidden(&group_resource(), action.object.name(), why);
-            check_role(cx, &self.roles, Role::Edit, &wanted(action)?.project, refused)?;
+            check_role(cx, &self.roles, Role::Edit, &request_of(action)?.project, refused)?;
             Ok(handled)
         })
     }
@@ -77,36 +77,36 @@ impl SubresourceHandler for Transfer {
     }
 
     fn note(&self, action: Action<'_>) -> String {
-        let wanted = wanted(action).unwrap_or_default();
-        format!("moved to project {:?}: {}", wanted.project, wanted.reason)
+        let request = request_of(action).unwrap_or_default();
+        format!("moved to project {:?}: {}", request.project, request.reason)
     }
 }
 
-fn wanted(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
-    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(unreadable)?;
+fn request_of(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
+    let body = action.body.map(NamespaceTransfer::of).transpose().map_err(internal_decode_error)?;
     Ok(body.unwrap_or_default())
 }
 
 /// The namespace in its new project.
-fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
+fn transferred(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     let live = action.object;
-    let wanted = wanted(action)?;
-    let errors = wanted.validate(live.namespace());
+    let request = request_of(action)?;
+    let errors = request.validate(live.namespace());
     if !errors.is_empty() {
         return Err(Status::invalid(&namespace::transfer::gvk(), live.name(), &errors));
     }
-    check_uid(live, &wanted.uid, &group_resource())?;
+    check_uid(live, &request.uid, &group_resource())?;
     let mut object = live.clone();
-    object.set(&["metadata", "namespace"], json!(wanted.project));
+    object.set(&["metadata", "namespace"], json!(request.project));
     let annotation = ["metadata", "annotations", names::TRANSFER_REASON_ANNOTATION];
-    if wanted.reason.is_empty() {
+    if request.reason.is_empty() {
         object.remove(&annotation);
     } else {
-        object.set(&annotation, json!(wanted.reason));
+        object.set(&annotation, json!(request.reason));
     }
-    let mut status = NamespaceStatus::of(&object).map_err(unreadable)?;
+    let mut status = NamespaceStatus::of(&object).map_err(internal_decode_error)?;
     let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
-    // If it moves on before its marks are rewritten, they are still those of the first project.
+    // If it moves on before its marks in the cluster are rewritten, they still name the first project.
     let message = marks.map_or_else(
         || {
             let cluster = object.text(&["spec", "clusterName"]);
@@ -117,7 +117,7 @@ fn moved(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     let transferred = Condition::new(TRANSFERRED, FALSE, reason::FORMER_MARKS, message);
     condition::set(&mut status.conditions, transferred.at(live.generation().saturating_add(1)), now);
     object.set(&["status", "conditions"], json!(status.conditions));
-    // Its credential opens the registry of the former project.
-    object.remove(pull_credential::ISSUED);
+    // Its pull credential belongs to the former project.
+    object.remove(pull_credential::PULL_CREDENTIAL);
     Ok(Handled { object: Some(object), answer: Object::default() })
 }

@@ -1,7 +1,7 @@
-use super::not_his;
-use crate::numbers::PROJECT;
+use super::holder_refusal;
+use crate::kind_ids::PROJECT;
 use crate::roles::Roles;
-use crate::token_server::credentials::{hash, login, new_password};
+use crate::token_server::credentials::{hash, login_name, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
@@ -18,16 +18,17 @@ use store::Key;
 
 const STATUS: &[&str] = &["status"];
 
-/// `POST registrycredentials/NAME/token`: a new password, which ends the one before. Only the answer contains it.
+/// Handles `POST registrycredentials/NAME/token`: a new password, which replaces the one before. Only the answer
+/// contains it.
 #[derive(Debug)]
-pub struct Issuing {
+pub struct TokenHandler {
     shape: Shape,
     roles: Roles,
     days_max: i64,
 }
 
-impl Issuing {
-    /// `days_max`: how long a password may be good for.
+impl TokenHandler {
+    /// `days_max`: for how many days a password may be valid.
     pub fn new(roles: Roles, days_max: i64) -> Self {
         let kind = GroupVersionKind::new(GROUP, VERSION, REGISTRY_TOKEN_KIND);
         Self { shape: Shape { kind, schema: token_schema() }, roles, days_max }
@@ -43,7 +44,7 @@ impl Issuing {
         let Ok(spec) = RegistryCredentialSpec::of(credential) else {
             return Err(refused("its spec cannot be read: it can only be deleted"));
         };
-        if let Some(why) = not_his(cx, &self.roles, credential.namespace(), &spec) {
+        if let Some(why) = holder_refusal(cx, &self.roles, credential.namespace(), &spec) {
             return Err(refused(why));
         }
         let project = Key::new(PROJECT, "", credential.namespace());
@@ -56,7 +57,7 @@ impl Issuing {
         let password = new_password();
         let before = RegistryCredentialStatus::of(credential).unwrap_or_default();
         let status = RegistryCredentialStatus {
-            username: login(credential),
+            username: login_name(credential),
             password_hash: hash(&password),
             issued_at: Some(cx.now.to_owned()),
             expires_at: Some(ends.clone()),
@@ -66,14 +67,15 @@ impl Issuing {
         let mut object = credential.clone();
         object.set(STATUS, json!(status));
         let mut answer = Object::default();
-        let told = if cx.dry_run { "" } else { &password };
-        let issued = json!({"username": status.username, "password": told, "expirationTimestamp": ends});
+        let shown_password = if cx.dry_run { "" } else { &password };
+        let issued =
+            json!({"username": status.username, "password": shown_password, "expirationTimestamp": ends});
         answer.set(STATUS, issued);
         Ok(Handled { object: Some(object), answer })
     }
 }
 
-impl SubresourceHandler for Issuing {
+impl SubresourceHandler for TokenHandler {
     fn body(&self) -> Option<&Shape> {
         None
     }

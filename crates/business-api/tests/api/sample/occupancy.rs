@@ -4,7 +4,7 @@ use super::shelf::STORED as SHELVES;
 use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
 use apiserver::resource::{Column, READS, ResourceSource};
-use business_api::kinds::{Directories, KindRow};
+use business_api::kinds::{KindRow, StrategyDependencies};
 use business_api::rights::{READ, Right, Role};
 use business_types::names::{GROUP, VERSION};
 use futures_util::future::BoxFuture;
@@ -25,7 +25,7 @@ pub(crate) const ROW: KindRow = KindRow {
     resource,
 };
 
-fn resource(_directories: &Directories) -> Resource {
+fn resource(_dependencies: &StrategyDependencies) -> Resource {
     let status = Schema::object(
         "What is counted.",
         Some("io.tkestack.business.v1.OccupancyStatus"),

@@ -5,12 +5,12 @@
 use apiserver::resource::{ALL_VERBS, Column, ResourceSource};
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Resource, StoredKind, View};
-use business_api::kinds::attributes::Selected;
-use business_api::kinds::{Directories, KindRow, Meaning, StoredRow};
-use business_api::levels::Levels;
+use business_api::allocations::Allocations;
+use business_api::kinds::attributes::Selectable;
+use business_api::kinds::{KindRow, QuotaAccount, StoredRow, StrategyDependencies};
 use business_api::refusal::{self, RefusedKind, RefusedObject};
-use business_api::rights::{READ, RULE, Right, Role};
-use business_api::strategy::{project_key, set_tenant, take_tenant};
+use business_api::rights::{READ, READ_WRITE, Right, Role};
+use business_api::strategy::{inherit_tenant, project_key, set_tenant};
 use business_types::account::{self, Charged, ChargedMeta, PROJECT};
 use business_types::names::{GROUP, VERSION};
 use futures_util::future::BoxFuture;
@@ -35,7 +35,7 @@ const SHELVES: &str = "shelves";
 const RIGHTS: &[Right] = &[
     Right::object(Role::View, READ),
     Right::object(Role::Edit, &["create"]),
-    Right::object(Role::Administrator, RULE),
+    Right::object(Role::Administrator, READ_WRITE),
 ];
 
 pub(crate) const ROW: KindRow = KindRow { plural: PLURAL, stored: Some(STORED), rights: RIGHTS, resource };
@@ -43,8 +43,8 @@ pub(crate) const ROW: KindRow = KindRow { plural: PLURAL, stored: Some(STORED), 
 pub(crate) const STORED: StoredRow = StoredRow {
     id: KindId(12),
     kind: || Arc::new(ShelfKind),
-    account: Meaning::Charged(account::of_stored::<ChargedShelf>),
-    gives: None,
+    account: QuotaAccount::Charged(account::of_stored::<ChargedShelf>),
+    role_source: None,
 };
 
 fn gvk() -> GroupVersionKind {
@@ -55,7 +55,7 @@ fn group_resource() -> GroupResource {
     GroupResource::new(GROUP, PLURAL)
 }
 
-fn resource(directories: &Directories) -> Resource {
+fn resource(dependencies: &StrategyDependencies) -> Resource {
     Resource {
         gvk: gvk(),
         plural: PLURAL,
@@ -76,7 +76,7 @@ fn resource(directories: &Directories) -> Resource {
             kind: (STORED.kind)(),
             subresources: Vec::new(),
             server_fields: &[],
-            strategy: Arc::new(ShelfStrategy { levels: directories.levels.clone() }),
+            strategy: Arc::new(ShelfStrategy { allocations: dependencies.allocations.clone() }),
         })),
     }
 }
@@ -157,9 +157,9 @@ impl Kind for ShelfKind {
     }
 
     fn attributes(&self, body: &[u8]) -> Attributes {
-        let mut selected = Selected::<SelectedSpec>::read(body);
-        let tenant = std::mem::take(&mut selected.spec.tenant_id);
-        selected.attributes(tenant.clone(), [tenant])
+        let mut selectable = Selectable::<SelectedSpec>::read(body);
+        let tenant = std::mem::take(&mut selectable.spec.tenant_id);
+        selectable.attributes(tenant.clone(), [tenant])
     }
 }
 
@@ -173,7 +173,7 @@ static REFUSED: RefusedKind = RefusedKind {
 };
 
 struct ShelfStrategy {
-    levels: Levels,
+    allocations: Allocations,
 }
 
 impl Strategy for ShelfStrategy {
@@ -188,7 +188,7 @@ impl Strategy for ShelfStrategy {
         _old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        take_tenant(view, self.parent(object), object)
+        inherit_tenant(view, self.parent(object), object)
     }
 
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
@@ -219,14 +219,14 @@ impl Strategy for ShelfStrategy {
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {
-        self.levels.warnings(before, after)
+        self.allocations.warnings(before, after)
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
         refusal::status(
             RefusedObject { name: object.name(), kind: &REFUSED, holds: None },
             violations,
-            &self.levels,
+            &self.allocations,
         )
     }
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::dial::Dialer;
 use crate::fixtures::server::Server;
-use crate::issuer::desk;
-use crate::issuer::places::{IssuerSource, Places};
+use crate::issuer::clusters::{ClusterLookup, IssuerSource};
+use crate::issuer::worker;
 use business_types::issue::Issued;
 use kube::Client;
 use rcgen::{
@@ -11,7 +11,7 @@ use rcgen::{
 };
 use serde_json::json;
 
-/// An authority with what it has issued, in files of its own.
+/// A CA and the certificates that it has issued, in files.
 struct Files {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,
@@ -42,7 +42,7 @@ impl Files {
         self.dir.join(format!("{name}.{ending}"))
     }
 
-    /// A client that shows a certificate of this authority.
+    /// A client that shows a certificate which the CA `of` has issued.
     fn client(&self, port: u16, name: &str, of: &Self) -> Client {
         let mut config = kube::Config::new(format!("https://127.0.0.1:{port}").parse().unwrap());
         config.root_cert =
@@ -87,7 +87,8 @@ async fn only_business_api_is_let_in() {
     let port = listener.local_addr().unwrap().port();
     let server = Server::default();
     let source = IssuerSource::Secrets(Box::new(kube::Api::namespaced(server.client(), "tke-business")));
-    let (desk, clerk) = desk::open(Places::new(source, server.client(), Dialer::default()), &Metrics::new());
+    let (queue, worker) =
+        worker::new_queue(ClusterLookup::new(source, server.client(), Dialer::default()), &Metrics::new());
     let identity = IssuerIdentity {
         certificate_file: files.file("issuer", "crt"),
         key_file: files.file("issuer", "key"),
@@ -95,8 +96,8 @@ async fn only_business_api_is_let_in() {
         client_name: "business-api".to_owned(),
     };
     let tasks = runtime::Tasks::new();
-    tasks.spawn_draining("clerk", clerk.run(tasks.token()));
-    tasks.spawn_draining("issuer", run(listener, identity, desk, tasks.token()));
+    tasks.spawn_draining("clerk", worker.run(tasks.token()));
+    tasks.spawn_draining("issuer", run(listener, identity, queue, tasks.token()));
 
     let body = json!(IssueRequest::default()).to_string();
     let ours = files.client(port, "business-api", &files);

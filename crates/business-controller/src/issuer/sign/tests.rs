@@ -21,10 +21,10 @@ async fn ask(server: &Server) -> Result<String, IssueRefusal> {
         expiration_seconds: 86_400,
         ..IssueRequest::default()
     };
-    signed_by(&server.client(), "uid", &request, "1").await
+    sign_with_client(&server.client(), "uid", &request, "1").await
 }
 
-/// Waits until the request is approved, and does this to it.
+/// Waits until the request is approved, and then sets this status.
 async fn once_approved(server: &Server, status: Value) -> Value {
     loop {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,12 +1,12 @@
 use super::*;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
-/// A request for this subject. An attribute may come twice.
+/// A request for this subject. An attribute may occur twice.
 fn of(subject: &[(DnType, &str)]) -> String {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     for (ty, text) in subject {
-        // A name of this crate has each type once; the same type has another value as its number.
+        // `DistinguishedName` keeps one value of each type. A custom type with the same OID has another key.
         let twice = params.distinguished_name.get(ty).is_some();
         let ty = if twice { DnType::CustomDnType(vec![2, 5, 4, 10]) } else { ty.clone() };
         params.distinguished_name.push(ty, *text);
@@ -47,7 +47,7 @@ fn what_it_says_is_what_it_asks_for() {
             (DnType::OrganizationalUnitName, "x"),
         ],
     ] {
-        assert!(matches!(check(&asked(&subject)), Err(IssueRefusal::Wrong(_))), "{subject:?}");
+        assert!(matches!(check(&asked(&subject)), Err(IssueRefusal::Invalid(_))), "{subject:?}");
     }
     assert!(
         check(&IssueRequest { groups: Vec::new(), ..right.clone() }).is_err(),

@@ -1,6 +1,6 @@
 use super::*;
-use crate::member::counting::RECOUNT;
 use crate::member::marks::Marks;
+use crate::member::recount::RECOUNT;
 use meta::quantity::ResourceList;
 use std::collections::BTreeSet;
 
@@ -18,28 +18,28 @@ fn quota(revision: u64, used: &str) -> ClusterQuota {
 #[test]
 fn figures_of_use_are_told_from_a_change_of_state() {
     let observed = Observed::new(RECOUNT);
-    assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::State);
-    assert_eq!(observed.quota("n", quota(1, "0"), true), Concern::Nothing);
-    assert_eq!(observed.quota("n", quota(2, "3"), true), Concern::Figures);
+    assert_eq!(observed.upsert_quota("n", quota(1, "0"), true), QuotaChange::State);
+    assert_eq!(observed.upsert_quota("n", quota(1, "0"), true), QuotaChange::None);
+    assert_eq!(observed.upsert_quota("n", quota(2, "3"), true), QuotaChange::UsageOnly);
     let mut edited = quota(3, "3");
     edited.spec_hard.clear();
-    assert_eq!(observed.quota("n", edited, true), Concern::State);
+    assert_eq!(observed.upsert_quota("n", edited, true), QuotaChange::State);
 }
 
 #[test]
 fn the_watch_repeats_a_write_of_ours_to_who_waits_for_its_word() {
     for is_awaited in [false, true] {
         let observed = Observed::new(RECOUNT);
-        observed.quota("n", quota(1, "0"), true);
+        observed.upsert_quota("n", quota(1, "0"), true);
         let marks = Marks { seal: Some("2".into()), ..Marks::default() };
         let written = ClusterQuota { marks, ..quota(2, "0") };
-        assert_eq!(observed.quota("n", written.clone(), false), Concern::State);
-        let counted = observed.counted("n", &written);
+        assert_eq!(observed.upsert_quota("n", written.clone(), false), QuotaChange::State);
+        let counted = observed.usage_recount("n", &written);
         if is_awaited {
-            assert_eq!(observed.counted_awaited("n", &written), counted);
+            assert_eq!(observed.usage_recount_awaited("n", &written), counted);
         }
-        let told = if is_awaited { Concern::State } else { Concern::Nothing };
-        assert_eq!(observed.quota("n", written, true), told);
+        let told = if is_awaited { QuotaChange::State } else { QuotaChange::None };
+        assert_eq!(observed.upsert_quota("n", written, true), told);
     }
 }
 
@@ -53,18 +53,18 @@ fn what_is_seen_weighs_what_its_texts_do_until_it_is_gone() {
         ..Default::default()
     };
     let (small, large) = (namespace("n", 1, 10), namespace("n", 2, 5010));
-    observed.namespace(small, true);
+    observed.upsert_namespace(small, true);
     let light = observed.weight();
-    observed.namespace(large.clone(), true);
+    observed.upsert_namespace(large.clone(), true);
     assert_eq!(observed.weight(), light + 5000);
-    observed.namespace(namespace("other", 3, 10), true);
-    observed.namespaces_begin();
-    observed.namespace(large.clone(), true);
-    observed.namespaces_end();
+    observed.upsert_namespace(namespace("other", 3, 10), true);
+    observed.begin_namespace_list();
+    observed.upsert_namespace(large.clone(), true);
+    observed.end_namespace_list();
     assert_eq!(observed.weight(), light + 5000, "the other one is not in the list");
-    observed.namespace_gone(&large);
+    observed.remove_namespace(&large);
     assert_eq!(observed.weight(), 0);
-    observed.quota("n", quota(4, "1"), true);
+    observed.upsert_quota("n", quota(4, "1"), true);
     assert!(observed.weight() > 300, "{}", observed.weight());
     observed.reset();
     assert_eq!(observed.weight(), 0);
@@ -75,45 +75,53 @@ fn a_list_counts_although_history_went_back() {
     let observed = Observed::new(RECOUNT);
     let amount = |text: &str| quota(1, text).status_used;
     let list = |quotas: &[&ClusterQuota]| {
-        observed.quotas_begin();
-        let seen: Vec<Concern> =
-            quotas.iter().map(|&quota| observed.quota("n", quota.clone(), true)).collect();
-        observed.quotas_end();
+        observed.begin_quota_list();
+        let seen: Vec<QuotaChange> =
+            quotas.iter().map(|&quota| observed.upsert_quota("n", quota.clone(), true)).collect();
+        observed.end_quota_list();
         seen
     };
     let held = || observed.at("n").1.unwrap();
-    observed.quota("n", quota(9, "0"), true);
-    observed.quota("n", quota(10, "0"), false);
+    observed.upsert_quota("n", quota(9, "0"), true);
+    observed.upsert_quota("n", quota(10, "0"), false);
     let restored = ClusterQuota { spec_hard: amount("10"), ..quota(7, "0") };
-    assert_eq!(list(&[&restored]), [Concern::State], "what was written at 10 is lost");
+    assert_eq!(list(&[&restored]), [QuotaChange::State], "what was written at 10 is lost");
     assert_eq!(*held(), restored);
-    assert_eq!(list(&[&restored]), [Concern::Nothing]);
+    assert_eq!(list(&[&restored]), [QuotaChange::None]);
     let other = ClusterQuota { spec_hard: amount("20"), ..restored };
-    assert_eq!(list(&[&other]), [Concern::State], "two histories may have given one revision");
-    assert_eq!(observed.quota("n", quota(8, "0"), true), Concern::State);
-    assert_eq!(observed.quota("n", quota(7, "0"), true), Concern::Nothing, "an event counts in order");
-    observed.quotas_begin();
-    let end = observed.quotas_end();
+    assert_eq!(list(&[&other]), [QuotaChange::State], "two histories may have given one revision");
+    assert_eq!(observed.upsert_quota("n", quota(8, "0"), true), QuotaChange::State);
+    assert_eq!(
+        observed.upsert_quota("n", quota(7, "0"), true),
+        QuotaChange::None,
+        "an event counts in order"
+    );
+    observed.begin_quota_list();
+    let end = observed.end_quota_list();
     assert_eq!((end.is_first, end.gone), (false, BTreeSet::from(["n".to_owned()])));
     assert!(observed.at("n").1.is_none());
-    assert_eq!(observed.quota("n", quota(8, "0"), false), Concern::Nothing, "an answer that is late");
+    assert_eq!(observed.upsert_quota("n", quota(8, "0"), false), QuotaChange::None, "an answer that is late");
 }
 
 #[test]
 fn an_answer_does_not_override_the_list_that_has_told_of_it() {
     let observed = Observed::new(RECOUNT);
     let pods = |name: &str| observed.at(name).1.unwrap().spec_hard["pods"].to_string();
-    observed.quotas_begin();
-    observed.quota("n", quota(9, "0"), true);
+    observed.begin_quota_list();
+    observed.upsert_quota("n", quota(9, "0"), true);
     // Of the history before this one, and later than all that was seen of that.
     let former = || ClusterQuota { spec_hard: quota(1, "7").status_used, ..quota(50, "0") };
-    assert_eq!(observed.quota("n", former(), false), Concern::Nothing);
-    assert_eq!(observed.quota("other", former(), false), Concern::State, "the list may not come to it");
+    assert_eq!(observed.upsert_quota("n", former(), false), QuotaChange::None);
+    assert_eq!(
+        observed.upsert_quota("other", former(), false),
+        QuotaChange::State,
+        "the list may not come to it"
+    );
     assert_eq!((pods("n"), pods("other")), ("5".to_owned(), "7".to_owned()));
-    observed.quota("other", quota(8, "0"), true);
-    observed.quotas_end();
+    observed.upsert_quota("other", quota(8, "0"), true);
+    observed.end_quota_list();
     assert_eq!((pods("n"), pods("other")), ("5".to_owned(), "5".to_owned()));
-    assert_eq!(observed.quota("n", former(), false), Concern::State, "no list is under way");
+    assert_eq!(observed.upsert_quota("n", former(), false), QuotaChange::State, "no list is under way");
 }
 
 fn namespace(revision: &str) -> ClusterNamespace {
@@ -123,26 +131,26 @@ fn namespace(revision: &str) -> ClusterNamespace {
 #[test]
 fn how_far_history_has_come_is_what_was_seen_since_the_last_list_began() {
     let observed = Observed::new(RECOUNT);
-    observed.namespace(namespace("5"), true);
-    observed.namespace(namespace("8"), false);
-    assert_eq!(observed.highest_of_namespaces(), 8);
-    observed.namespace_gone(&namespace("9"));
-    assert_eq!(observed.highest_of_namespaces(), 9);
-    observed.namespaces_begin();
-    observed.namespace(namespace("3"), true);
-    observed.namespaces_end();
-    assert_eq!(observed.highest_of_namespaces(), 3, "it went back");
+    observed.upsert_namespace(namespace("5"), true);
+    observed.upsert_namespace(namespace("8"), false);
+    assert_eq!(observed.highest_namespace_revision(), 8);
+    observed.remove_namespace(&namespace("9"));
+    assert_eq!(observed.highest_namespace_revision(), 9);
+    observed.begin_namespace_list();
+    observed.upsert_namespace(namespace("3"), true);
+    observed.end_namespace_list();
+    assert_eq!(observed.highest_namespace_revision(), 3, "it went back");
 }
 
 #[test]
 fn a_late_answer_does_not_bring_back_what_the_watch_saw_go() {
     let observed = Observed::new(RECOUNT);
-    assert!(observed.namespace(namespace("5"), false));
-    assert!(!observed.namespace(namespace("5"), true));
-    observed.namespace_gone(&namespace("9"));
-    assert!(!observed.namespace(namespace("7"), false));
+    assert!(observed.upsert_namespace(namespace("5"), false));
+    assert!(!observed.upsert_namespace(namespace("5"), true));
+    observed.remove_namespace(&namespace("9"));
+    assert!(!observed.upsert_namespace(namespace("7"), false));
     assert!(observed.at("n").0.is_none());
-    assert!(observed.namespace(namespace("12"), true));
+    assert!(observed.upsert_namespace(namespace("12"), true));
 }
 
 #[test]
@@ -150,6 +158,6 @@ fn a_new_connection_does_not_change_how_long_a_cluster_takes_to_count() {
     let recount = Duration::from_secs(10);
     let observed = Observed::new(recount);
     observed.reset();
-    let counted = observed.counted("n", &ClusterQuota::default());
-    assert_eq!(counted, Counted::Before { most: ResourceList::new(), left: recount });
+    let counted = observed.usage_recount("n", &ClusterQuota::default());
+    assert_eq!(counted, UsageRecount::Pending { most: ResourceList::new(), left: recount });
 }

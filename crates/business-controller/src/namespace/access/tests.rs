@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
-use crate::member::binding::Named;
+use crate::member::binding::GranteeDigest;
 use crate::member::marks::Marks;
 
 fn of_acme() -> NamespaceView {
@@ -22,7 +22,7 @@ fn there(object: &NamespaceView, role: AccessRole, grantees: &BTreeSet<Grantee>)
         resource_version: "7".into(),
         marks,
         binds_its_role: true,
-        named: Named::of(grantees),
+        named: GranteeDigest::of(grantees),
         deleting: false,
     })
 }
@@ -32,29 +32,39 @@ fn a_binding_is_made_kept_changed_and_taken_away() {
     let object = of_acme();
     let wanted = BTreeSet::from([Grantee::User("business:acme:alice".into())]);
     let right = there(&object, AccessRole::Edit, &wanted);
-    assert_eq!(step(&object, Some(&wanted), None), BindingStep::Create);
-    assert_eq!(step(&object, Some(&wanted), Some(&right)), BindingStep::Keep);
-    assert_eq!(step(&object, None, None), BindingStep::Keep);
+    assert_eq!(binding_step(&object, Some(&wanted), None), BindingStep::Create);
+    assert_eq!(binding_step(&object, Some(&wanted), Some(&right)), BindingStep::Keep);
+    assert_eq!(binding_step(&object, None, None), BindingStep::Keep);
     let gone = BindingStep::Delete { uid: "b".into(), then_create: false };
-    assert_eq!(step(&object, None, Some(&right)), gone, "nobody is a member any more");
+    assert_eq!(binding_step(&object, None, Some(&right)), gone, "nobody is a member any more");
 
     let more = BTreeSet::from([Grantee::User("business:acme:eve".into())]);
     let edited = there(&object, AccessRole::Edit, &more);
-    assert_eq!(step(&object, Some(&wanted), Some(&edited)), BindingStep::Update(Arc::clone(&edited)));
+    assert_eq!(binding_step(&object, Some(&wanted), Some(&edited)), BindingStep::Update(Arc::clone(&edited)));
     let unmarked = Arc::new(ClusterBinding { marks: Marks::default(), ..(*right).clone() });
-    assert_eq!(step(&object, Some(&wanted), Some(&unmarked)), BindingStep::Update(Arc::clone(&unmarked)));
+    assert_eq!(
+        binding_step(&object, Some(&wanted), Some(&unmarked)),
+        BindingStep::Update(Arc::clone(&unmarked))
+    );
     let other_role = Arc::new(ClusterBinding { binds_its_role: false, ..(*right).clone() });
     let anew = BindingStep::Delete { uid: "b".into(), then_create: true };
-    assert_eq!(step(&object, Some(&wanted), Some(&other_role)), anew);
+    assert_eq!(binding_step(&object, Some(&wanted), Some(&other_role)), anew);
 
     let held = |of: &Arc<ClusterBinding>| Arc::new(ClusterBinding { deleting: true, ..(**of).clone() });
     let (right, other_role) = (held(&right), held(&other_role));
-    assert_eq!(step(&object, Some(&wanted), Some(&right)), BindingStep::Keep, "until it is seen gone");
-    assert_eq!(step(&object, Some(&more), Some(&right)), BindingStep::Update(Arc::clone(&right)));
-    assert_eq!(step(&object, None, Some(&right)), BindingStep::Empty(Arc::clone(&right)));
-    assert_eq!(step(&object, Some(&wanted), Some(&other_role)), BindingStep::Empty(Arc::clone(&other_role)));
-    let emptied = Arc::new(ClusterBinding { named: Named::of(&BTreeSet::new()), ..(*right).clone() });
-    assert_eq!(step(&object, None, Some(&emptied)), BindingStep::Keep);
+    assert_eq!(
+        binding_step(&object, Some(&wanted), Some(&right)),
+        BindingStep::Keep,
+        "until it is seen gone"
+    );
+    assert_eq!(binding_step(&object, Some(&more), Some(&right)), BindingStep::Update(Arc::clone(&right)));
+    assert_eq!(binding_step(&object, None, Some(&right)), BindingStep::Empty(Arc::clone(&right)));
+    assert_eq!(
+        binding_step(&object, Some(&wanted), Some(&other_role)),
+        BindingStep::Empty(Arc::clone(&other_role))
+    );
+    let emptied = Arc::new(ClusterBinding { named: GranteeDigest::of(&BTreeSet::new()), ..(*right).clone() });
+    assert_eq!(binding_step(&object, None, Some(&emptied)), BindingStep::Keep);
 }
 
 #[test]
@@ -73,8 +83,8 @@ fn a_quota_limits_where_it_lets_in_no_more_than_is_charged() {
         (&added, &[("pods", "3"), ("cpu", "1")], true),
     ];
     for (object, hard, expected) in table {
-        assert_eq!(limits(object, &quota(hard)), expected, "{hard:?}");
+        assert_eq!(is_limited_by(object, &quota(hard)), expected, "{hard:?}");
         let scoped = ClusterQuota { scoped: true, ..quota(hard) };
-        assert!(!limits(object, &scoped), "it counts only some objects");
+        assert!(!is_limited_by(object, &scoped), "it counts only some objects");
     }
 }

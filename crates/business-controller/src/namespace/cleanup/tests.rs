@@ -18,14 +18,14 @@ fn blocked_by(step: &CleanupStep) -> &'static str {
 #[test]
 fn what_is_on_record_is_deleted_whatever_its_marks_say() {
     let object = ending();
-    let deleted = |found: &FoundSite| match decide(&object, found) {
+    let deleted = |found: &ObservedState| match decide(&object, found) {
         CleanupStep::Delete { there, origin } => (there.uid.clone(), origin),
         other => panic!("{other:?}"),
     };
     let made = (NAMESPACE_UID.to_owned(), Origin::Made);
     assert_eq!(deleted(&object.found()), made);
-    assert_eq!(decide(&object, &FoundSite::default()), CleanupStep::Gone);
-    let unsealed = FoundSite { namespace_seal: None, quota_seal: None, ..object.found() };
+    assert_eq!(decide(&object, &ObservedState::default()), CleanupStep::Gone);
+    let unsealed = ObservedState { namespace_seal: None, quota_seal: None, ..object.found() };
     assert_eq!(deleted(&unsealed.clone().with_namespace(|there| there.marks = Marks::default())), made);
     for lie in [
         |there: &mut ClusterNamespace| there.marks.adopted = true,
@@ -53,10 +53,13 @@ fn what_somebody_made_in_its_place_keeps_the_charge_until_an_operator_consents()
 #[test]
 fn what_may_have_been_made_keeps_the_charge_and_what_was_not_does_not() {
     let object = pending(&[]).ending();
-    let unsealed = FoundSite { namespace_seal: None, ..object.found() };
+    let unsealed = ObservedState { namespace_seal: None, ..object.found() };
     assert_eq!(blocked_by(&decide(&object, &unsealed)), reason::UNCLEAR);
     assert!(matches!(decide(&object, &object.found()), CleanupStep::Delete { .. }), "its seal says so");
-    assert_eq!(decide(&object, &FoundSite { untried: true, ..unsealed.clone() }), CleanupStep::Gone);
+    assert_eq!(
+        decide(&object, &ObservedState { never_created: true, ..unsealed.clone() }),
+        CleanupStep::Gone
+    );
     let older = unsealed.with_namespace(|there| there.created = BEGINNING - 1000);
     assert_eq!(decide(&object, &older), CleanupStep::Gone, "it was there before the object");
     let known = pending(&[]).recorded(Provenance::Foreign).ending();
@@ -83,7 +86,7 @@ fn a_namespace_that_is_going_is_waited_for_with_what_holds_it_up() {
 fn a_charge_that_was_never_taken_is_no_confirmation() {
     let mut object = ending();
     assert!(!is_confirmed(&object));
-    object.status = status::next(&object, &Situation::Gone.into(), "now");
+    object.status = status::next(&object, &NamespaceState::Gone.into(), "now");
     assert!(is_confirmed(&object));
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::Observed;
-use crate::member::counting::RECOUNT;
+use crate::member::recount::RECOUNT;
 use crate::seal::Origin;
 use meta::quantity::Quantity;
 use proptest::prelude::*;
@@ -29,12 +29,12 @@ impl NamespaceView {
 }
 
 fn charged(object: &NamespaceView, written: &Written) -> Option<ResourceList> {
-    charge(object, &written.quota, Some(&written.sealed), &Counted::Anew)
+    charge(object, &written.quota, Some(&written.sealed), &UsageRecount::Complete)
 }
 
-/// The limits have changed a minute ago, when no more than this was in use.
-fn lowered_from(most: &[(&str, &str)]) -> Counted {
-    Counted::Before { most: amounts(most), left: Duration::from_mins(5) }
+/// A quota that was lowered a minute ago, when no more than this was in use.
+fn lowered_from(most: &[(&str, &str)]) -> UsageRecount {
+    UsageRecount::Pending { most: amounts(most), left: Duration::from_mins(5) }
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_a_paused_old_leader_wrote_is_never_confirmed() {
     foreign.sealed.object = "another".into();
     assert_eq!(charged(&object, &foreign), None);
     let unsealed = object.written().enforced(&[("pods", "0")]).quota;
-    assert_eq!(charge(&object, &unsealed, None, &Counted::Anew), None, "whatever its marks say");
+    assert_eq!(charge(&object, &unsealed, None, &UsageRecount::Complete), None, "whatever its marks say");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_may_be_let_in_beyond_the_charge_is_the_excess() {
         ..ClusterQuota::default()
     };
     assert_eq!(
-        may_take(&quota),
+        max_admitted(&quota),
         amounts(&[("pods", "8"), ("cpu", "1")]),
         "what is not limited is not counted"
     );
@@ -108,7 +108,7 @@ fn what_may_be_let_in_beyond_the_charge_is_the_excess() {
     assert_eq!(excess(&object, &object.quota(), None), amounts(&[]));
 }
 
-/// They are refused by now, and some are stored.
+/// Such amounts are refused by now, but some are stored.
 #[test]
 fn amounts_that_are_no_thousandths_are_confirmed_as_the_cluster_keeps_them() {
     let cpu = |amount: &str| amounts(&[("requests.cpu", amount)]);
@@ -144,17 +144,20 @@ fn use_above_the_new_amount_stays_charged_until_it_has_fallen() {
 fn what_was_in_use_when_it_was_lowered_stays_charged_until_all_was_counted_anew() {
     let object = pending(&[("pods", "10")]).asks(&[("pods", "4")]);
     let written = object.written().enforced(&[("pods", "0")]);
-    let of = |counted: &Counted| {
+    let of = |counted: &UsageRecount| {
         let sealed = Some(&written.sealed);
-        (charge(&object, &written.quota, sealed, counted), wait(&object, &written.quota, sealed, counted))
+        (
+            charge(&object, &written.quota, sealed, counted),
+            time_to_recount(&object, &written.quota, sealed, counted),
+        )
     };
     let (pods, left) = (|count| Some(amounts(&[("pods", count)])), Some(Duration::from_mins(5)));
     assert_eq!(of(&lowered_from(&[("pods", "7")])), (pods("7"), left));
     assert_eq!(of(&lowered_from(&[("pods", "12")])), (None, left), "no more than was granted");
     assert_eq!(of(&lowered_from(&[])), (None, left), "what was in use is not known");
     assert_eq!(of(&lowered_from(&[("pods", "4")])), (pods("4"), None), "it is granted anyway");
-    assert_eq!(of(&Counted::Anew), (pods("4"), None));
-    assert_eq!(wait(&object, &object.quota(), Some(&written.sealed), &lowered_from(&[])), None);
+    assert_eq!(of(&UsageRecount::Complete), (pods("4"), None));
+    assert_eq!(time_to_recount(&object, &object.quota(), Some(&written.sealed), &lowered_from(&[])), None);
 }
 
 #[test]
@@ -163,7 +166,7 @@ fn what_is_counted_as_in_use_is_not_waited_for() {
     let written = object.written().enforced(&[("pods", "7")]);
     let (sealed, counted) = (Some(&written.sealed), lowered_from(&[("pods", "7")]));
     assert_eq!(charge(&object, &written.quota, sealed, &counted), Some(amounts(&[("pods", "7")])));
-    assert_eq!(wait(&object, &written.quota, sealed, &counted), None);
+    assert_eq!(time_to_recount(&object, &written.quota, sealed, &counted), None);
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn what_no_quota_counts_waits_for_no_count() {
     let (sealed, counted) = (Some(&written.sealed), lowered_from(&[]));
     let refunded = Some(amounts(&[("pods", "1"), ("nvidia.com/gpu", "2")]));
     assert_eq!(charge(&object, &written.quota, sealed, &counted), refunded);
-    assert_eq!(wait(&object, &written.quota, sealed, &counted), None);
+    assert_eq!(time_to_recount(&object, &written.quota, sealed, &counted), None);
 }
 
 #[test]
@@ -203,25 +206,25 @@ fn a_resource_that_is_not_asked_for_any_more_is_refunded_with_the_confirmation()
     assert_eq!(charged(&object, &quota), Some(amounts(&[("pods", "10")])));
 }
 
-/// What can happen between the API and a member cluster, with the rules of both sides played out.
+/// What can happen at the API and at a member cluster. The rules of both sides are simulated.
 #[derive(Clone, Debug)]
 enum Action {
     Ask(i64),
-    /// The controller reads the object, and decides from that until it reads again.
+    /// The controller reads the object, and decides from it until it reads again.
     Look,
     Write,
-    /// A former leader, which read object and quota long ago, writes.
+    /// A former leader writes from an object and a quota that it read long ago.
     OldLeaderReads,
     OldLeaderWrites,
-    /// Limits are counted with when they have changed, by what informers show then.
+    /// The quota controller counts after the limits have changed, by what its informers show.
     QuotaController,
-    /// They show what was let in.
+    /// The informers show everything that was admitted.
     InformersCatchUp,
     Use(i64),
     Release(i64),
-    /// So many minutes pass.
+    /// This many minutes pass.
     Wait(u64),
-    /// Another controller lists the quota, and has seen nothing of before.
+    /// Another controller lists the quota. It has seen nothing before.
     NewLeader,
     /// The watch of quotas breaks off; a list comes later.
     WatchEnds,
@@ -248,7 +251,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// What happens when a namespace that is in use is lowered, so that a short play gets far.
+/// The beginning of a run: a namespace in use is lowered, so that short runs get far.
 fn before() -> impl Strategy<Value = Vec<Action>> {
     let lowered = vec![
         Action::Write,
@@ -262,7 +265,7 @@ fn before() -> impl Strategy<Value = Vec<Action>> {
     prop_oneof![Just(Vec::new()), Just(lowered)]
 }
 
-/// Both sides and what each has read of the other.
+/// Both sides, and what each has read of the other.
 struct World {
     object: NamespaceView,
     version: u64,
@@ -270,11 +273,11 @@ struct World {
     written: Written,
     old_leader: Option<(NamespaceView, Written)>,
     used: i64,
-    /// What of that the cluster's informers do not show yet.
+    /// Usage that the cluster's informers do not show yet.
     unseen: i64,
     observed: Observed,
     is_watched: bool,
-    /// Minutes since the cluster has counted everything anew.
+    /// Minutes since the last full count of the cluster.
     since_count: u64,
 }
 
@@ -298,15 +301,15 @@ impl World {
         let version: u64 = self.written.quota.resource_version.parse().unwrap();
         self.written.quota.resource_version = (version + 1).to_string();
         if self.is_watched {
-            self.observed.quota("web", self.written.quota.clone(), true);
+            self.observed.upsert_quota("web", self.written.quota.clone(), true);
         }
     }
 
     fn list(&mut self) {
         self.is_watched = true;
-        self.observed.quotas_begin();
-        self.observed.quota("web", self.written.quota.clone(), true);
-        self.observed.quotas_end();
+        self.observed.begin_quota_list();
+        self.observed.upsert_quota("web", self.written.quota.clone(), true);
+        self.observed.end_quota_list();
     }
 
     fn count(&mut self) {
@@ -315,7 +318,7 @@ impl World {
         self.touch();
     }
 
-    /// Informers are less than a minute behind, and everything is counted every five minutes.
+    /// Informers are less than a minute behind, and a full count comes every five minutes.
     fn pass_time(&mut self, minutes: u64) {
         self.unseen = 0;
         self.since_count += minutes;
@@ -356,7 +359,7 @@ impl World {
                 }
             }
             Action::Release(count) => {
-                // Use is told to the quota later than it falls.
+                // Usage falls earlier than the quota's status shows.
                 self.used = (self.used - count).max(0);
                 self.unseen = self.unseen.min(self.used);
             }
@@ -369,7 +372,7 @@ impl World {
             Action::Relist => self.list(),
             Action::Confirm => {
                 let (view, version) = self.seen.clone();
-                let counted = self.observed.counted("web", &self.written.quota);
+                let counted = self.observed.usage_recount("web", &self.written.quota);
                 let (quota, sealed) = (&self.written.quota, Some(&self.written.sealed));
                 if let Some(new) = charge(&view, quota, sealed, &counted)
                     && version == self.version
@@ -381,7 +384,7 @@ impl World {
         }
     }
 
-    /// What the cluster may let in without anybody at the API being asked.
+    /// What the cluster may admit without asking the API.
     fn exposure(&self) -> Quantity {
         let hard = |list: &ResourceList| list.get("pods").copied().unwrap_or(Quantity::ZERO);
         hard(&self.written.quota.status_hard).max(Quantity::from_units(self.used))
@@ -403,14 +406,14 @@ fn new_world() -> World {
         since_count: 0,
         object,
     };
-    world.observed.quota("web", world.written.quota.clone(), true);
+    world.observed.upsert_quota("web", world.written.quota.clone(), true);
     world
 }
 
 async fn play(actions: &[Action]) -> Result<(), TestCaseError> {
     let mut world = new_world();
     for (n, action) in actions.iter().enumerate() {
-        // So long at a time that no count comes later than it may.
+        // One minute at a time, so that no full count is late.
         let (minutes, action) = match action {
             Action::Wait(minutes) => (*minutes, Action::Wait(1)),
             other => (1, other.clone()),
@@ -445,7 +448,7 @@ proptest! {
     }
 }
 
-/// As it happens: what was let in a moment ago is missing when the lower limit is first counted with.
+/// What happens in practice: pods that were admitted a moment ago are missing when the lower limit is first counted.
 #[tokio::test(start_paused = true)]
 async fn what_informers_do_not_show_yet_is_charged_until_it_was_counted() {
     let mut world = new_world();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::fixtures::pending;
+use crate::project::ancestors::ChainEnd;
 use crate::project::kind::ProjectView;
-use crate::project::lineage::LineageEnd;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ fn of_acme() -> NamespaceView {
     object
 }
 
-/// A line of projects of which each says this.
-fn line(specs: &[Value]) -> Lineage {
+/// A chain of projects with these specs.
+fn line(specs: &[Value]) -> AncestorChain {
     let project = |spec: &Value| {
         Arc::new(ProjectView {
             spec: serde_json::from_value(spec.clone()).unwrap(),
             ..ProjectView::default()
         })
     };
-    Lineage { projects: specs.iter().map(project).collect(), end: LineageEnd::Root }
+    AncestorChain { projects: specs.iter().map(project).collect(), end: ChainEnd::Root }
 }
 
 fn named(object: &NamespaceView, specs: &[Value], identity: ClusterIdentity) -> Grants {
@@ -28,13 +28,16 @@ fn named(object: &NamespaceView, specs: &[Value], identity: ClusterIdentity) -> 
         {"kind": "User", "name": "oidc:root"}, {"kind": "ServiceAccount", "name": "ci", "namespace": "n"},
     ]));
     let administrators = administrators.unwrap();
-    grants(object, GrantSources { lineage: &line(specs), administrators: &administrators, identity })
+    compute_grants(
+        object,
+        GrantSources { ancestors: &line(specs), administrators: &administrators, identity },
+    )
 }
 
-/// Of a tenant without an object.
+/// The grants in a tenant without an object.
 fn certified(specs: &[Value]) -> Grants {
     let identity = ClusterIdentity::Certificates;
-    grants(&of_acme(), GrantSources { lineage: &line(specs), administrators: &[], identity })
+    compute_grants(&of_acme(), GrantSources { ancestors: &line(specs), administrators: &[], identity })
 }
 
 fn names(grants: &Grants, role: AccessRole) -> Vec<String> {
@@ -52,7 +55,10 @@ fn members_edit_and_administrators_rule() {
     let administrators = BTreeSet::from([Grantee::Group("business:acme:administrators".into())]);
     assert_eq!(grants.roles[&AccessRole::Admin], administrators);
     assert_eq!(names(&grants, AccessRole::Edit), ["business:acme:alice", "business:acme:bob"]);
-    assert_eq!(grants.granted("acme"), crate::namespace::access_state::Access::Granted(Omitted::default()));
+    assert_eq!(
+        grants.access_state("acme"),
+        crate::namespace::access_state::AccessState::Granted(OmittedSubjects::default())
+    );
 }
 
 #[test]

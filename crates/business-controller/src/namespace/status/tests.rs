@@ -1,8 +1,8 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::ClusterQuota;
-use crate::member::counting::Counted;
-use crate::namespace::access_state::Omitted;
+use crate::member::recount::UsageRecount;
+use crate::namespace::access_state::OmittedSubjects;
 use crate::namespace::confirm;
 use crate::namespace::verdict::record_of;
 use crate::seal::Origin;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 const NOW: &str = "2026-01-02T03:04:05Z";
 const LATER: &str = "2026-01-02T04:00:00Z";
 
-fn with(object: &NamespaceView, quota: ClusterQuota) -> InPlace {
+fn with(object: &NamespaceView, quota: ClusterQuota) -> Provisioned {
     let is_enforced = confirm::is_enforced(object, &quota, Some(&object.sealed(Origin::Made)));
     let enforced = if is_enforced { Enforcement::Enforced } else { Enforcement::Pending };
     let (quota, template) = (Arc::new(quota), TemplateState::None);
-    InPlace { quota, enforced, charge: None, marked: true, others: None, template, revokes_pull: false }
+    Provisioned { quota, enforced, charge: None, marked: true, others: None, template, revokes_pull: false }
 }
 
-fn in_place(object: &NamespaceView, quota: ClusterQuota) -> NamespaceFinding {
-    let access = Access::Granted(Omitted::default());
-    NamespaceFinding { access, ..Situation::InPlace(with(object, quota)).into() }
+fn provisioned(object: &NamespaceView, quota: ClusterQuota) -> StatusInput {
+    let access = AccessState::Granted(OmittedSubjects::default());
+    StatusInput { access, ..NamespaceState::Provisioned(with(object, quota)).into() }
 }
 
 fn shown(status: &NamespaceStatus, type_: &str) -> (String, String) {
@@ -33,29 +33,34 @@ fn shown(status: &NamespaceStatus, type_: &str) -> (String, String) {
 #[test]
 fn a_namespace_is_available_at_once_and_enforced_when_seen() {
     let mut object = pending(&[("pods", "3")]);
-    let status = next(&object, &in_place(&object, object.quota()), NOW);
+    let status = next(&object, &provisioned(&object, object.quota()), NOW);
     assert_eq!(status.phase, NamespacePhase::Available);
     assert_eq!(status.last_transition_time.as_deref(), Some(NOW));
     assert_eq!(shown(&status, READY), ("True".into(), "Ready".into()));
     assert_eq!(shown(&status, QUOTA_ENFORCED), ("False".into(), "NotEnforced".into()));
     object.status = status;
-    let status = next(&object, &in_place(&object, object.quota().enforced(&[("pods", "1")])), LATER);
+    let status = next(&object, &provisioned(&object, object.quota().enforced(&[("pods", "1")])), LATER);
     assert_eq!(shown(&status, QUOTA_ENFORCED), ("True".into(), "Enforced".into()));
     assert_eq!(status.used, amounts(&[("pods", "1")]));
     assert_eq!(status.last_transition_time.as_deref(), Some(NOW));
     object.status = status.clone();
-    let quiet =
-        next(&object, &in_place(&object, object.quota().enforced(&[("pods", "1")])), "2027-01-01T00:00:00Z");
+    let quiet = next(
+        &object,
+        &provisioned(&object, object.quota().enforced(&[("pods", "1")])),
+        "2027-01-01T00:00:00Z",
+    );
     assert_eq!(quiet, status, "nothing new is nothing to write");
 }
 
 #[test]
 fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
     let mut object = pending(&[("pods", "3")]);
-    object.status = next(&object, &in_place(&object, object.quota()), NOW);
-    let silence: NamespaceFinding =
-        Situation::Unreachable { reason: reason::UNREACHABLE, message: "cluster c1 has not answered".into() }
-            .into();
+    object.status = next(&object, &provisioned(&object, object.quota()), NOW);
+    let silence: StatusInput = NamespaceState::Unreachable {
+        reason: reason::UNREACHABLE,
+        message: "cluster c1 has not answered".into(),
+    }
+    .into();
     let status = next(&object, &silence, LATER);
     assert_eq!(status.phase, NamespacePhase::Available);
     assert_eq!(shown(&status, CLUSTER_REACHABLE), ("False".into(), "Unreachable".into()));
@@ -64,20 +69,22 @@ fn an_unreachable_cluster_is_said_once_and_leaves_the_phase_alone() {
     assert_eq!(shown(&status, ACCESS_READY), ("Unknown".into(), "Unreachable".into()));
     object.status = status.clone();
     assert_eq!(next(&object, &silence, "2027-01-01T00:00:00Z"), status, "its age is in the transition time");
-    let heard = NamespaceFinding { access: Access::Unknown, ..in_place(&object, object.quota()) };
+    let heard = StatusInput { access: AccessState::Unknown, ..provisioned(&object, object.quota()) };
     let heard = next(&object, &heard, LATER);
     assert_eq!(shown(&heard, ACCESS_READY), ("Unknown".into(), "Pending".into()), "it answers again");
 }
 
 #[test]
 fn a_pending_namespace_of_an_unreachable_cluster_says_why() {
-    let silence: NamespaceFinding =
-        Situation::Unreachable { reason: reason::CLUSTER_UNKNOWN, message: "not in the directory".into() }
-            .into();
+    let silence: StatusInput = NamespaceState::Unreachable {
+        reason: reason::CLUSTER_UNKNOWN,
+        message: "not in the directory".into(),
+    }
+    .into();
     let status = next(&pending(&[]), &silence, NOW);
     assert_eq!((status.phase, status.reason.as_str()), (NamespacePhase::Pending, "ClusterUnknown"));
     let object = NamespaceView { status, ..pending(&[]) };
-    let healed = next(&object, &in_place(&object, object.quota()), LATER);
+    let healed = next(&object, &provisioned(&object, object.quota()), LATER);
     assert_eq!(
         (healed.phase, healed.reason.as_str(), healed.message.as_str()),
         (NamespacePhase::Available, "", "")
@@ -87,10 +94,10 @@ fn a_pending_namespace_of_an_unreachable_cluster_says_why() {
 #[test]
 fn a_refusal_is_shown_and_forgotten_when_it_is_over() {
     let mut object = pending(&[]);
-    let refused = Situation::Refused { reason: reason::NAMESPACE_CONFLICT, message: "not ours".into() };
+    let refused = NamespaceState::Refused { reason: reason::NAMESPACE_CONFLICT, message: "not ours".into() };
     object.status = next(&object, &refused.into(), NOW);
     assert_eq!((object.status.phase, object.status.message.as_str()), (NamespacePhase::Failed, "not ours"));
-    let healed = next(&object, &in_place(&object, object.quota()), LATER);
+    let healed = next(&object, &provisioned(&object, object.quota()), LATER);
     assert_eq!((healed.phase, healed.message.as_str()), (NamespacePhase::Available, ""));
 }
 
@@ -99,7 +106,7 @@ fn a_locked_namespace_stays_locked_and_a_terminating_one_terminating() {
     for phase in [NamespacePhase::Locked, NamespacePhase::Terminating] {
         let mut object = pending(&[]);
         object.status.phase = phase;
-        assert_eq!(next(&object, &in_place(&object, object.quota()), NOW).phase, phase);
+        assert_eq!(next(&object, &provisioned(&object, object.quota()), NOW).phase, phase);
     }
 }
 
@@ -107,11 +114,16 @@ fn a_locked_namespace_stays_locked_and_a_terminating_one_terminating() {
 fn the_charge_is_changed_by_a_confirmation_only() {
     let object = pending(&[("pods", "9")]).asks(&[("pods", "2")]);
     let quota = object.quota().enforced(&[("pods", "0")]);
-    let before = next(&object, &in_place(&object, quota.clone()), NOW);
+    let before = next(&object, &provisioned(&object, quota.clone()), NOW);
     assert_eq!(before.cached_spec_hard, Some(amounts(&[("pods", "9")])));
     assert_eq!(shown(&before, QUOTA_ENFORCED).0, "False");
-    let charge = confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)), &Counted::Anew);
-    let after = next(&object, &Situation::InPlace(InPlace { charge, ..with(&object, quota) }).into(), NOW);
+    let charge =
+        confirm::charge(&object, &quota, Some(&object.sealed(Origin::Made)), &UsageRecount::Complete);
+    let after = next(
+        &object,
+        &NamespaceState::Provisioned(Provisioned { charge, ..with(&object, quota) }).into(),
+        NOW,
+    );
     assert_eq!(after.cached_spec_hard, Some(amounts(&[("pods", "2")])));
     assert_eq!(after.observed_generation, Some(2));
     assert_eq!(shown(&after, QUOTA_ENFORCED).0, "True");
@@ -120,22 +132,22 @@ fn the_charge_is_changed_by_a_confirmation_only() {
 #[test]
 fn why_more_is_charged_than_is_in_use_is_said_the_same_way_until_it_is_over() {
     let mut object = pending(&[("pods", "9")]).asks(&[("pods", "2")]);
-    let counting = |object: &NamespaceView| InPlace {
-        enforced: Enforcement::Counting,
+    let counting = |object: &NamespaceView| Provisioned {
+        enforced: Enforcement::AwaitingRecount,
         charge: Some(amounts(&[("pods", "5")])),
         ..with(object, object.quota().enforced(&[("pods", "0")]))
     };
-    object.status = next(&object, &Situation::InPlace(counting(&object)).into(), NOW);
+    object.status = next(&object, &NamespaceState::Provisioned(counting(&object)).into(), NOW);
     let told = find(&object.status.conditions, QUOTA_ENFORCED).unwrap();
     assert_eq!((told.reason.as_str(), told.message.as_str()), ("NotEnforced", COUNTING));
-    let later = next(&object, &Situation::InPlace(counting(&object)).into(), LATER);
+    let later = next(&object, &NamespaceState::Provisioned(counting(&object)).into(), LATER);
     assert_eq!(later, object.status, "nothing new is nothing to write");
 }
 
 #[test]
 fn a_namespace_that_is_gone_costs_nothing() {
     let object = pending(&[("pods", "9")]).ending();
-    let status = next(&object, &Situation::Gone.into(), NOW);
+    let status = next(&object, &NamespaceState::Gone.into(), NOW);
     assert_eq!(status.cached_spec_hard, Some(ResourceList::new()));
     assert_eq!(status.phase, NamespacePhase::Terminating);
 }
@@ -145,18 +157,14 @@ fn a_replacement_is_shown_until_ours_is_there_again_and_the_record_stays() {
     let mut object = pending(&[("pods", "3")]).recorded(Provenance::Made);
     let record = object.status.cluster_namespace.clone();
     let quota = with(&object, object.quota());
-    let replaced = Situation::Replaced { quota, message: "another one".into() };
-    object.status = next(
-        &object,
-        &NamespaceFinding { record: record_of("theirs", Origin::Replaced), ..replaced.into() },
-        NOW,
-    );
+    let replaced = NamespaceState::Replaced { quota, message: "another one".into() };
+    object.status =
+        next(&object, &StatusInput { record: record_of("theirs", Origin::Replaced), ..replaced.into() }, NOW);
     assert_eq!((object.status.phase, object.status.reason.as_str()), (NamespacePhase::Failed, "Replaced"));
     assert_eq!(shown(&object.status, REPLACED), ("True".into(), "Replaced".into()));
     assert_eq!(shown(&object.status, READY).0, "False");
     assert_eq!(object.status.cluster_namespace, record);
-    let back =
-        NamespaceFinding { record: record_of("new", Origin::Made), ..in_place(&object, object.quota()) };
+    let back = StatusInput { record: record_of("new", Origin::Made), ..provisioned(&object, object.quota()) };
     let status = next(&object, &back, LATER);
     assert_eq!(shown(&status, REPLACED), ("False".into(), "InPlace".into()));
     assert_eq!(status.cluster_namespace.map(|record| record.uid).as_deref(), Some("new"));

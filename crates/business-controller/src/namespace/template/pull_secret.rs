@@ -1,19 +1,20 @@
-//! The pull secret of a namespace: a password of its own, which the API issues and only a Secret of the member cluster keeps.
-//! It is replaced while it is good. What was issued and not written is forgotten with the next one.
+//! The pull secret of a namespace: a password of its own, which the API issues, and which only a Secret of the member
+//! cluster keeps. It is replaced before it expires. A password that was issued and never written is revoked when the
+//! next one is issued.
 
-use super::pull_memory::PullOrder;
-use super::state::{TemplateState, Undone, Withdrawal};
+use super::pull_secret_memory::PullSecretSpec;
+use super::state::{TemplateFailure, TemplateState, Withdrawal};
 use super::wanted::WantedPullSecret;
 use crate::business::password::IssuedPassword;
 use crate::context::Context;
 use crate::digest;
 use crate::error::{CallFailure, Error};
-use crate::kinds::Heard;
-use crate::member::pull_objects::{PullAccount, PullSecret, Writer};
-use crate::member::seen::Unlisted;
+use crate::kinds::ChangeSource;
+use crate::member::pull_objects::{LastWriter, PullAccount, PullSecret};
+use crate::member::shared_store::NotListed;
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::report;
-use crate::namespace::site::Site;
+use crate::namespace::target::Target;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use business_types::names::{
@@ -23,43 +24,43 @@ use business_types::namespace::pull_credential::username;
 use business_types::{PullCredential, PullCredentialRequest, PullPassword};
 use serde_json::{Value, json};
 
-/// What somebody changes again and again has a new password this often at most.
-const PAUSE_SECONDS: i64 = 60;
+/// If somebody changes the Secret again and again, a new password is issued at most this often.
+const REISSUE_SECONDS_MIN: i64 = 60;
 
-/// What is to become of a pull secret.
+/// The desired state of a pull secret.
 #[derive(Clone, Copy, Debug)]
-pub enum PullAim<'a> {
-    /// There is to be none.
-    Gone,
+pub enum PullSecretGoal<'a> {
+    /// There should be none.
+    Absent,
     /// As the template says.
     Newest(&'a WantedPullSecret),
-    /// What is there stays as it is, and good.
-    AsItIs,
+    /// Keep what is there, and keep it valid.
+    Unchanged,
 }
 
-/// What a pass has left of a pull secret.
+/// The outcome of a pass over a pull secret.
 #[derive(Clone, Debug, Default)]
-pub struct PullPass {
-    pub trouble: PullTrouble,
-    /// Nothing may be pulled by it any more.
+pub struct PullSecretResult {
+    pub problem: PullSecretProblem,
+    /// The issued password should be revoked.
     pub revokes: bool,
-    /// The object as it is since a password was issued for it.
+    /// The object after a password was issued for it.
     pub issued_for: Option<NamespaceView>,
 }
 
 /// What is wrong with a pull secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum PullTrouble {
+pub enum PullSecretProblem {
     #[default]
     None,
-    /// Nothing is known yet of what is in the cluster.
-    Unseen,
-    Undone(Undone),
+    /// The objects in the cluster were not listed yet.
+    NotListed,
+    Failed(TemplateFailure),
 }
 
-/// What is known of the pull secret of a namespace before anything is done.
+/// What is known of a pull secret before anything is done.
 #[derive(Clone, Copy, Debug)]
-struct PullSight<'a> {
+struct PullSecretSnapshot<'a> {
     object: &'a NamespaceView,
     project_uid: &'a str,
     host: &'a str,
@@ -67,45 +68,45 @@ struct PullSight<'a> {
     now: i64,
 }
 
-impl PullSight<'_> {
-    /// What the API knows, if it is what is asked for and does not have to be replaced yet.
-    fn credential(&self, order: &PullOrder) -> Option<&PullCredential> {
+impl PullSecretSnapshot<'_> {
+    /// The credential that the API knows, if it is as desired and not due for renewal.
+    fn credential(&self, spec: &PullSecretSpec) -> Option<&PullCredential> {
         let Self { object, project_uid, now, .. } = self;
         let known = object.status.pull_credential.as_ref()?;
-        let is_as_asked = known.names == order.names
+        let is_as_asked = known.names == spec.names
             && known.project_uid == **project_uid
             && known.username == username(&object.key.project, &object.key.name);
         let newest = known.passwords.first()?;
-        (is_as_asked && *now < newest.is_due_at(spread(&object.uid))).then_some(known)
+        (is_as_asked && *now < newest.is_due_at(jitter_of(&object.uid))).then_some(known)
     }
 
-    /// Whether the Secret is there as we have put it there, with the newest password.
-    fn is_right(&self, order: &PullOrder) -> bool {
-        let newest = self.credential(order).and_then(|known| known.passwords.first());
+    /// Whether the Secret is as we have written it, with the newest password.
+    fn is_up_to_date(&self, spec: &PullSecretSpec) -> bool {
+        let newest = self.credential(spec).and_then(|known| known.passwords.first());
         let (Some(secret), Some(newest)) = (self.secret, newest) else { return false };
         secret.object == self.object.uid
             && !secret.deleting
             && secret.held
             && secret.registry == *self.host
             && secret.password == newest.hash
-            && order.template.as_ref().is_none_or(|template| *template == secret.template)
+            && spec.template.as_ref().is_none_or(|template| *template == secret.template)
     }
 }
 
-/// A number of its own for each object, the same for ever.
-fn spread(uid: &str) -> u64 {
+/// A number that spreads the renewals of objects over time; constant for each object (FNV-1a).
+fn jitter_of(uid: &str) -> u64 {
     uid.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-impl PullOrder {
+impl PullSecretSpec {
     fn of(wanted: &WantedPullSecret) -> Self {
         let WantedPullSecret { template, names, valid_days, .. } = wanted.clone();
         Self { template: Some(template), names, valid_days }
     }
 
-    /// More of the same.
-    fn again(known: &PullCredential) -> Self {
+    /// The spec for renewing what was issued.
+    fn renewal_of(known: &PullCredential) -> Self {
         let valid_days = known.passwords.first().and_then(PullPassword::valid_days);
         Self { template: None, names: known.names.clone(), valid_days }
     }
@@ -121,128 +122,133 @@ impl PullOrder {
     }
 }
 
-/// Makes the pull secret of a namespace what it is to be.
-pub async fn keep(
+/// Reconciles the pull secret of a namespace.
+pub async fn reconcile(
     cx: &Context,
     object: &NamespaceView,
-    site: &Site,
-    aim: PullAim<'_>,
-) -> Result<PullPass, Error> {
+    target: &Target,
+    goal: PullSecretGoal<'_>,
+) -> Result<PullSecretResult, Error> {
     let known = object.status.pull_credential.as_ref();
-    let order = match (aim, known) {
-        (PullAim::Gone, _) => return remove(object, site, known.is_some()).await,
-        (PullAim::AsItIs, None) => return Ok(PullPass::default()),
-        (PullAim::AsItIs, Some(known)) => PullOrder::again(known),
-        (PullAim::Newest(wanted), _) => PullOrder::of(wanted),
+    let spec = match (goal, known) {
+        (PullSecretGoal::Absent, _) => return remove(object, target, known.is_some()).await,
+        (PullSecretGoal::Unchanged, None) => return Ok(PullSecretResult::default()),
+        (PullSecretGoal::Unchanged, Some(known)) => PullSecretSpec::renewal_of(known),
+        (PullSecretGoal::Newest(wanted), _) => PullSecretSpec::of(wanted),
     };
     let Some(host) = cx.registry.pull_host.as_deref() else {
         let message = "pull secret: the controller was not told of a registry (--registry-url)";
-        return Ok(PullPass::undone(message, false));
+        return Ok(PullSecretResult::failed(message, false));
     };
-    let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
-    let secret = match pulls.secrets.within(namespace) {
+    let (pulls, namespace) = (&target.member.observed.pulls, &object.spec.namespace);
+    let secret = match pulls.secrets.in_namespace(namespace) {
         Ok(secrets) => secrets.first().cloned(),
         Err(unlisted) => {
-            return Ok(PullPass::unlisted(site, "the Secrets named business-registry", unlisted));
+            return Ok(PullSecretResult::unlisted(target, "the Secrets named business-registry", unlisted));
         }
     };
-    let sight = PullSight {
+    let snapshot = PullSecretSnapshot {
         object,
-        project_uid: &site.project.uid,
+        project_uid: &target.project.uid,
         host,
         secret: secret.as_deref(),
         now: cx.clock.unix_seconds(),
     };
-    let mut pass = PullPass::default();
-    if sight.is_right(&order) {
-        cx.objects.namespaces.memory.pulls.is_right(&object.uid, &order);
+    let mut result = PullSecretResult::default();
+    if snapshot.is_up_to_date(&spec) {
+        cx.objects.namespaces.memory.pull_secrets.set_applied(&object.uid, &spec);
     } else {
-        pass = provide(cx, site, sight, &order).await?;
+        result = provide(cx, target, snapshot, &spec).await?;
     }
-    if let (PullAim::Newest(wanted), PullTrouble::None) = (aim, &pass.trouble) {
-        pass.trouble = give(site, namespace, Some(wanted.accounts.as_slice())).await?;
+    if let (PullSecretGoal::Newest(wanted), PullSecretProblem::None) = (goal, &result.problem) {
+        result.problem = reconcile_accounts(target, namespace, Some(wanted.accounts.as_slice())).await?;
     }
-    Ok(pass)
+    Ok(result)
 }
 
-/// Writes the Secret, with a new password unless one waits to be written.
+/// Writes the Secret. A new password is issued, unless the newest one was not written yet.
 async fn provide(
     cx: &Context,
-    site: &Site,
-    sight: PullSight<'_>,
-    order: &PullOrder,
-) -> Result<PullPass, Error> {
-    let PullSight { object, host, .. } = sight;
-    let memories = &cx.objects.namespaces.memory.pulls;
-    let newest = sight.credential(order).and_then(|known| known.passwords.first());
+    target: &Target,
+    snapshot: PullSecretSnapshot<'_>,
+    spec: &PullSecretSpec,
+) -> Result<PullSecretResult, Error> {
+    let PullSecretSnapshot { object, host, .. } = snapshot;
+    let memory = &cx.objects.namespaces.memory.pull_secrets;
+    let newest = snapshot.credential(spec).and_then(|known| known.passwords.first());
     let is_newest = |password: &IssuedPassword| {
         newest.is_some_and(|newest| newest.hash == digest::sha256(&password.password))
     };
-    let mut pass = PullPass::default();
-    let password = if let Some(password) = memories.unwritten(&object.uid).filter(is_newest) {
+    let mut result = PullSecretResult::default();
+    let password = if let Some(password) = memory.unwritten(&object.uid).filter(is_newest) {
         password
     } else {
-        if let Some(wait) = drifted(cx, sight, order) {
-            return Ok(wait);
+        if let Some(throttled) = throttle(cx, snapshot, spec) {
+            return Ok(throttled);
         }
-        match issue(cx, sight, order).await? {
+        match issue(cx, snapshot, spec).await? {
             Ok(Issuance { password, issued_for }) => {
-                pass.issued_for = issued_for;
+                result.issued_for = issued_for;
                 password
             }
-            Err(refused) => return Ok(PullPass::undone(&refused, true)),
+            Err(refused) => return Ok(PullSecretResult::failed(&refused, true)),
         }
     };
     let namespace = &object.spec.namespace;
-    let mut body = body(object, order, host, &password);
-    if let Some(there) = sight.secret {
-        crate::member::api::based_on(&mut body, &there.uid, &there.resource_version);
+    let mut body = body(object, spec, host, &password);
+    if let Some(there) = snapshot.secret {
+        crate::member::api::set_preconditions(&mut body, &there.uid, &there.resource_version);
     }
-    let written = site.member.api.apply_pull_secret(namespace, &body).await;
-    match told(site, &format!("Secret {PULL_SECRET}"), written)? {
+    let written = target.member.api.apply_pull_secret(namespace, &body).await;
+    match catch_refusal(target, &format!("Secret {PULL_SECRET}"), written)? {
         Ok(there) => {
             if let Some(there) = there {
-                site.member.observed.pulls.secrets.seen(namespace, PULL_SECRET, there, false);
+                target.member.observed.pulls.secrets.upsert(namespace, PULL_SECRET, there, false);
             }
-            memories.is_right(&object.uid, order);
+            memory.set_applied(&object.uid, spec);
         }
-        Err(refused) => pass.trouble = PullTrouble::Undone(refused),
+        Err(refused) => result.problem = PullSecretProblem::Failed(refused),
     }
-    Ok(pass)
+    Ok(result)
 }
 
-/// Tells that somebody has changed what was right. Who does so again and again has to wait for the next password.
-fn drifted(cx: &Context, sight: PullSight<'_>, order: &PullOrder) -> Option<PullPass> {
-    let PullSight { object, secret, now, .. } = sight;
-    let newest = sight.credential(order).and_then(|known| known.passwords.first())?;
-    let was_right = cx.objects.namespaces.memory.pulls.was_right(&object.uid, order);
-    let was_written = was_right || secret.is_some_and(|secret| secret.password == newest.hash);
-    if was_written && newest.is_younger_than(PAUSE_SECONDS, now) {
+/// Reports that somebody has changed the Secret. If the newest password is too young to be replaced, returns the result
+/// that says so.
+fn throttle(
+    cx: &Context,
+    snapshot: PullSecretSnapshot<'_>,
+    spec: &PullSecretSpec,
+) -> Option<PullSecretResult> {
+    let PullSecretSnapshot { object, secret, now, .. } = snapshot;
+    let newest = snapshot.credential(spec).and_then(|known| known.passwords.first())?;
+    let was_applied = cx.objects.namespaces.memory.pull_secrets.was_applied(&object.uid, spec);
+    let was_written = was_applied || secret.is_some_and(|secret| secret.password == newest.hash);
+    if was_written && newest.is_younger_than(REISSUE_SECONDS_MIN, now) {
         let message =
             format!("Secret {PULL_SECRET} is not as it was written a moment ago: soon it is made anew");
-        return Some(PullPass::undone(&message, true));
+        return Some(PullSecretResult::failed(&message, true));
     }
-    if was_right {
+    if was_applied {
         report::template_restored(cx, object, &[format!("Secret {PULL_SECRET}")]);
     }
     None
 }
 
-/// A password, and the object as it is since.
+/// A password, and the object after it was issued.
 struct Issuance {
     password: IssuedPassword,
     issued_for: Option<NamespaceView>,
 }
 
-/// The inner error is for people: the API does not issue it.
+/// Has a password issued. The inner error says why the API refuses, for people.
 async fn issue(
     cx: &Context,
-    sight: PullSight<'_>,
-    order: &PullOrder,
+    snapshot: PullSecretSnapshot<'_>,
+    spec: &PullSecretSpec,
 ) -> Result<Result<Issuance, String>, Error> {
-    let object = sight.object;
+    let object = snapshot.object;
     cx.fence_of(&object.spec.cluster_name).permit()?;
-    let request = order.request(object, sight.secret);
+    let request = spec.request(object, snapshot.secret);
     let password = match cx.business.issue_pull_password(object, &request).await {
         Ok(password) => password,
         Err(failure @ (CallFailure::Refused { .. } | CallFailure::NotFound)) => {
@@ -250,23 +256,23 @@ async fn issue(
         }
         Err(failure) => return Err(failure.into()),
     };
-    cx.objects.namespaces.memory.pulls.issued(&object.uid, &password);
+    cx.objects.namespaces.memory.pull_secrets.set_unwritten(&object.uid, &password);
     let now = cx.business.get::<BusinessNamespace>(&object.key).await?;
     let now = now.filter(|now| now.uid == object.uid).ok_or(Error::Behind)?;
-    cx.objects.namespaces.seen(now.clone(), Heard::FromOwnWrite);
-    // Of another generation was not decided.
+    cx.objects.namespaces.upsert(now.clone(), ChangeSource::OwnWrite);
+    // A newer generation was not what this pass decided on.
     let issued_for = Some(now).filter(|now| now.generation == object.generation);
     Ok(Ok(Issuance { password, issued_for }))
 }
 
-fn body(object: &NamespaceView, order: &PullOrder, host: &str, password: &IssuedPassword) -> Value {
+fn body(object: &NamespaceView, spec: &PullSecretSpec, host: &str, password: &IssuedPassword) -> Value {
     let IssuedPassword { username, password } = password;
     let auth = STANDARD.encode(format!("{username}:{password}"));
     let config = json!({
         "auths": { host: { "username": username, "password": password, "auth": auth } },
     });
     let applied = || object.status.template.as_ref().map(|applied| applied.name.clone());
-    let template = order.template.clone().or_else(applied).unwrap_or_default();
+    let template = spec.template.clone().or_else(applied).unwrap_or_default();
     json!({
         "apiVersion": "v1",
         "kind": "Secret",
@@ -285,196 +291,216 @@ fn body(object: &NamespaceView, order: &PullOrder, host: &str, password: &Issued
     })
 }
 
-/// Whether pods of an account are to pull by our Secret.
+/// The desired state of a service account's `imagePullSecrets`.
 #[derive(Clone, Copy, Debug)]
-enum AccountAim {
-    HasIt,
-    /// The template does not list the account. Its owner may have put the Secret there himself, as long as there is one.
-    NotOurs,
-    /// The Secret goes.
-    Withdrawn,
+enum AccountGoal {
+    Present,
+    /// The template does not list the account. Its owner may have added the Secret, as long as there is one.
+    AbsentIfOurs,
+    /// The Secret is to be deleted.
+    AbsentUnlessForeign,
 }
 
-/// Puts the Secret among the pull secrets of these service accounts, and takes it off others, as far as it is we who put it
-/// there. `None`: the Secret goes. Accounts that are not there yet get it when they come.
-async fn give(site: &Site, namespace: &str, names: Option<&[String]>) -> Result<PullTrouble, Error> {
-    let accounts = match site.member.observed.pulls.accounts.within(namespace) {
+/// Adds the Secret to `imagePullSecrets` of these service accounts, and removes it from others, as far as we have put
+/// it there. With `None`, the Secret is to be deleted. Accounts that do not exist yet get it when they appear.
+async fn reconcile_accounts(
+    target: &Target,
+    namespace: &str,
+    names: Option<&[String]>,
+) -> Result<PullSecretProblem, Error> {
+    let accounts = match target.member.observed.pulls.accounts.in_namespace(namespace) {
         Ok(accounts) => accounts,
-        Err(Unlisted(None)) => return Ok(PullTrouble::None),
-        Err(unlisted) => return Ok(PullPass::unlisted(site, "service accounts", unlisted).trouble),
+        Err(NotListed(None)) => return Ok(PullSecretProblem::None),
+        Err(unlisted) => return Ok(PullSecretResult::unlisted(target, "service accounts", unlisted).problem),
     };
-    let mut trouble = PullTrouble::None;
+    let mut problem = PullSecretProblem::None;
     for account in &accounts {
-        let aim = match names {
-            Some(names) if names.contains(&account.name) => AccountAim::HasIt,
-            Some(_) => AccountAim::NotOurs,
-            None => AccountAim::Withdrawn,
+        let goal = match names {
+            Some(names) if names.contains(&account.name) => AccountGoal::Present,
+            Some(_) => AccountGoal::AbsentIfOurs,
+            None => AccountGoal::AbsentUnlessForeign,
         };
-        if is_wrong(account, aim)
-            && let Some(refused) = turn(site, namespace, &account.name, aim).await?
+        if needs_update(account, goal)
+            && let Some(refused) = update_account(target, namespace, &account.name, goal).await?
         {
-            trouble = trouble.and(PullTrouble::Undone(refused));
+            problem = problem.and(PullSecretProblem::Failed(refused));
         }
     }
-    Ok(trouble)
+    Ok(problem)
 }
 
-/// Whether our Secret is to come to an account's, or to be taken off.
-fn is_wrong(account: &PullAccount, aim: AccountAim) -> bool {
-    let is_other = match aim {
-        AccountAim::HasIt => !account.has_ours,
-        AccountAim::NotOurs => account.has_ours && account.written_by == Writer::Us,
-        // A name without its Secret is of no use, whoever has put it there.
-        AccountAim::Withdrawn => account.has_ours && account.written_by != Writer::SomebodyElse,
+/// Whether the Secret has to be added to an account, or removed from it.
+fn needs_update(account: &PullAccount, goal: AccountGoal) -> bool {
+    let differs = match goal {
+        AccountGoal::Present => !account.has_ours,
+        AccountGoal::AbsentIfOurs => account.has_ours && account.written_by == LastWriter::Us,
+        // A name without its Secret is of no use, whoever has added it.
+        AccountGoal::AbsentUnlessForeign => account.has_ours && account.written_by != LastWriter::SomebodyElse,
     };
-    is_other && !account.deleting
+    differs && !account.deleting
 }
 
-/// Adds our Secret to a service account's, or takes it off. The list is one to Kubernetes, whoever has put what into it, so it
-/// is written as it was read, which is now.
-async fn turn(site: &Site, namespace: &str, name: &str, aim: AccountAim) -> Result<Option<Undone>, Error> {
+/// Adds our Secret to a service account, or removes it. Server-side apply would take over the whole list, so the list
+/// is read now and written back with the change.
+async fn update_account(
+    target: &Target,
+    namespace: &str,
+    name: &str,
+    goal: AccountGoal,
+) -> Result<Option<TemplateFailure>, Error> {
     let what = format!("ServiceAccount {name}");
-    let read = site.member.api.service_account(namespace, name).await.map_err(Error::Member);
-    let there = match told(site, &what, read)? {
+    let read = target.member.api.service_account(namespace, name).await.map_err(Error::Member);
+    let there = match catch_refusal(target, &what, read)? {
         Ok(Some(there)) => there,
-        // The watch tells that it is gone.
+        // It is gone: the watch will tell.
         Ok(None) => return Ok(None),
         Err(refused) => return Ok(Some(refused)),
     };
     let listed = there.image_pull_secrets.iter().flatten().map(|one| one.name.clone());
     let theirs: Vec<String> = listed.filter(|name| name != PULL_SECRET).collect();
     let account = PullAccount::from(there);
-    // It is as it should be by now, or not ours to change: the watch tells.
-    if !is_wrong(&account, aim) {
+    // It is right by now, or not ours to change: the watch will tell.
+    if !needs_update(&account, goal) {
         return Ok(None);
     }
-    let ours = matches!(aim, AccountAim::HasIt).then_some(PULL_SECRET);
+    let ours = matches!(goal, AccountGoal::Present).then_some(PULL_SECRET);
     let names: Vec<Value> =
         theirs.iter().map(String::as_str).chain(ours).map(|name| json!({ "name": name })).collect();
     let body = json!({
         "metadata": { "resourceVersion": account.resource_version }, "imagePullSecrets": names,
     });
-    let written = site.member.api.patch_service_account(namespace, name, &body).await;
+    let written = target.member.api.patch_service_account(namespace, name, &body).await;
     let written = match written {
-        // It is another one by now: the watch tells.
+        // It has changed since: the watch will tell.
         Err(Error::Member(CallFailure::Conflict(_) | CallFailure::NotFound)) => return Ok(None),
         written => written,
     };
-    Ok(match told(site, &what, written)? {
+    Ok(match catch_refusal(target, &what, written)? {
         Ok(there) => {
-            site.member.observed.pulls.accounts.seen(namespace, name, there, false);
+            target.member.observed.pulls.accounts.upsert(namespace, name, there, false);
             None
         }
         Err(refused) => Some(refused),
     })
 }
 
-/// Takes the Secret away, and with it what it opens.
-async fn remove(object: &NamespaceView, site: &Site, is_issued: bool) -> Result<PullPass, Error> {
-    let mut pass = PullPass { revokes: is_issued, ..PullPass::default() };
-    let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
-    let secret = match pulls.secrets.within(namespace) {
+/// Deletes the Secret, and revokes what it opens.
+async fn remove(object: &NamespaceView, target: &Target, is_issued: bool) -> Result<PullSecretResult, Error> {
+    let mut result = PullSecretResult { revokes: is_issued, ..PullSecretResult::default() };
+    let (pulls, namespace) = (&target.member.observed.pulls, &object.spec.namespace);
+    let secret = match pulls.secrets.in_namespace(namespace) {
         Ok(secrets) => secrets.into_iter().find(|secret| secret.object == object.uid),
-        // Without its password it opens nothing; it goes when it is seen.
-        Err(_unlisted) => return Ok(pass),
+        // Without a valid password the Secret opens nothing. It is deleted when it is seen.
+        Err(_unlisted) => return Ok(result),
     };
     if is_issued || secret.is_some() {
-        pass.trouble = give(site, namespace, None).await?;
+        result.problem = reconcile_accounts(target, namespace, None).await?;
     }
-    // As long as it is there, what names it is looked for.
-    let Some(secret) = secret.filter(|secret| !secret.deleting && pass.trouble == PullTrouble::None) else {
-        return Ok(pass);
+    // The Secret is deleted last: while it is there, the accounts that name it are looked for.
+    let Some(secret) = secret.filter(|secret| !secret.deleting && result.problem == PullSecretProblem::None)
+    else {
+        return Ok(result);
     };
-    match site.member.api.delete_pull_secret(namespace, &secret.uid).await {
-        // Another one is in its place by now: the watch tells.
+    match target.member.api.delete_pull_secret(namespace, &secret.uid).await {
+        // Another Secret has taken its place: the watch will tell.
         Err(Error::Member(CallFailure::Conflict(_))) => {}
-        deleted => match told(site, &format!("Secret {PULL_SECRET}"), deleted)? {
-            Ok(()) => pulls.secrets.gone(namespace, PULL_SECRET, &secret),
-            Err(refused) => pass.trouble = PullTrouble::Undone(refused),
+        deleted => match catch_refusal(target, &format!("Secret {PULL_SECRET}"), deleted)? {
+            Ok(()) => pulls.secrets.remove(namespace, PULL_SECRET, &secret),
+            Err(refused) => result.problem = PullSecretProblem::Failed(refused),
         },
     }
-    Ok(pass)
+    Ok(result)
 }
 
-/// Takes it away from a namespace that stays.
-pub async fn withdraw(cx: &Context, object: &NamespaceView, site: &Site) -> Result<Withdrawal, Error> {
-    let (pulls, namespace) = (&site.member.observed.pulls, &object.spec.namespace);
-    let unlisted = [pulls.secrets.within(namespace).err(), pulls.accounts.within(namespace).err()];
-    // Without a registry nobody lists them.
+/// Deletes the Secret of a namespace that stays in the cluster.
+pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
+    let (pulls, namespace) = (&target.member.observed.pulls, &object.spec.namespace);
+    let unlisted =
+        [pulls.secrets.in_namespace(namespace).err(), pulls.accounts.in_namespace(namespace).err()];
+    // Without a registry, nobody lists Secrets and accounts.
     if cx.registry.pull_host.is_some() && unlisted.iter().flatten().any(|unlisted| !unlisted.is_forbidden()) {
-        return Ok(Withdrawal::Unseen);
+        return Ok(Withdrawal::NotListed);
     }
-    let pass = remove(object, site, object.status.pull_credential.is_some()).await?;
-    Ok(match pass.trouble {
-        PullTrouble::Undone(undone) if undone.retry => Withdrawal::Refused(undone.message),
-        PullTrouble::None | PullTrouble::Unseen | PullTrouble::Undone(_) => Withdrawal::Done,
+    let result = remove(object, target, object.status.pull_credential.is_some()).await?;
+    Ok(match result.problem {
+        PullSecretProblem::Failed(failure) if failure.retry => Withdrawal::Refused(failure.message),
+        PullSecretProblem::None | PullSecretProblem::NotListed | PullSecretProblem::Failed(_) => {
+            Withdrawal::Done
+        }
     })
 }
 
-/// What the cluster refuses is told; every other failure ends the pass.
-fn told<T>(site: &Site, what: &str, result: Result<T, Error>) -> Result<Result<T, Undone>, Error> {
+/// Turns a refusal of the cluster into a failure of the template. Every other error ends the pass.
+fn catch_refusal<T>(
+    target: &Target,
+    what: &str,
+    result: Result<T, Error>,
+) -> Result<Result<T, TemplateFailure>, Error> {
     match result {
         Ok(done) => Ok(Ok(done)),
         Err(Error::Member(CallFailure::Refused { code, message })) => {
-            let what = format!("cluster {}: {what}", site.member.name);
-            Ok(Err(Undone::refused(&what, code, &message)))
+            let what = format!("cluster {}: {what}", target.member.name);
+            Ok(Err(TemplateFailure::refused(&what, code, &message)))
         }
         Err(error) => Err(error),
     }
 }
 
-impl PullPass {
-    fn undone(message: &str, retry: bool) -> Self {
-        let undone = Undone { message: message.to_owned(), retry, limits: false, others: true };
-        Self { trouble: PullTrouble::Undone(undone), ..Self::default() }
+impl PullSecretResult {
+    fn failed(message: &str, retry: bool) -> Self {
+        let failure =
+            TemplateFailure { message: message.to_owned(), retry, limits: false, has_other_causes: true };
+        Self { problem: PullSecretProblem::Failed(failure), ..Self::default() }
     }
 
-    fn unlisted(site: &Site, what: &str, Unlisted(error): Unlisted) -> Self {
+    fn unlisted(target: &Target, what: &str, NotListed(error): NotListed) -> Self {
         match error {
-            None => Self { trouble: PullTrouble::Unseen, ..Self::default() },
+            None => Self { problem: PullSecretProblem::NotListed, ..Self::default() },
             Some(failure) => {
-                let cluster = &site.member.name;
-                Self::undone(&format!("cluster {cluster} does not list {what}: {}", failure.text), false)
+                let cluster = &target.member.name;
+                Self::failed(&format!("cluster {cluster} does not list {what}: {}", failure.text), false)
             }
         }
     }
 }
 
-impl PullTrouble {
+impl PullSecretProblem {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Undone(mut undone), Self::Undone(more)) => {
-                undone.add(&more);
-                Self::Undone(undone)
+            (Self::Failed(mut failure), Self::Failed(more)) => {
+                failure.add(&more);
+                Self::Failed(failure)
             }
             (Self::None, other) => other,
-            (trouble, _) => trouble,
+            (problem, _) => problem,
         }
     }
 }
 
 impl TemplateState {
-    /// The state of all of a template, after what became of its pull secret.
+    /// The state of the whole template, with the outcome of its pull secret.
     #[must_use]
-    pub fn with_pull_secret(self, trouble: PullTrouble, object: &NamespaceView) -> Self {
-        match (self, trouble) {
-            (Self::Applied(state), PullTrouble::Unseen) => Self::ButPullSecret(state),
-            (state, PullTrouble::None | PullTrouble::Unseen) => state,
-            (Self::Unknown, PullTrouble::Undone(_)) => Self::Unknown,
-            (Self::Applied(state), PullTrouble::Undone(undone)) => {
-                Self::Undone { state: Some(state), undone }
+    pub fn with_pull_secret(self, problem: PullSecretProblem, object: &NamespaceView) -> Self {
+        match (self, problem) {
+            (Self::Applied(state), PullSecretProblem::NotListed) => Self::PullSecretUnknown(state),
+            (state, PullSecretProblem::None | PullSecretProblem::NotListed) => state,
+            (Self::Unknown, PullSecretProblem::Failed(_)) => Self::Unknown,
+            (Self::Applied(state), PullSecretProblem::Failed(failure)) => {
+                Self::Failed { state: Some(state), failure }
             }
-            (Self::Undone { state, undone: first }, PullTrouble::Undone(more)) => {
-                let mut undone = first;
-                undone.add(&more);
-                Self::Undone { state, undone }
+            (Self::Failed { state, failure: first }, PullSecretProblem::Failed(more)) => {
+                let mut failure = first;
+                failure.add(&more);
+                Self::Failed { state, failure }
             }
-            (Self::Invalid { state, .. }, PullTrouble::Undone(undone)) => Self::Undone { state, undone },
+            (Self::Invalid { state, .. }, PullSecretProblem::Failed(failure)) => {
+                Self::Failed { state, failure }
+            }
             (
-                Self::None | Self::Waiting(_) | Self::Missing(_) | Self::ButPullSecret(_),
-                PullTrouble::Undone(undone),
-            ) => Self::Undone { state: object.status.template.clone(), undone },
+                Self::None | Self::Waiting(_) | Self::NotFound(_) | Self::PullSecretUnknown(_),
+                PullSecretProblem::Failed(failure),
+            ) => Self::Failed { state: object.status.template.clone(), failure },
         }
     }
 }

@@ -1,51 +1,51 @@
-//! What is known of what a template has put into a namespace.
+//! The state of a template in a namespace.
 
 use business_types::AppliedTemplate;
 
-/// What is known of what a template has put into a namespace.
+/// The state of a template in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TemplateState {
-    /// The namespace has no template, and nothing of one.
+    /// The namespace has no template, and no objects of one.
     #[default]
     None,
-    /// What is there was not listed yet.
+    /// The objects in the cluster were not listed yet.
     Unknown,
-    /// All of it is in place.
+    /// Everything is in place.
     Applied(AppliedTemplate),
-    /// All of it but the pull secret, of which nothing is known yet.
-    ButPullSecret(AppliedTemplate),
-    /// Another state is in place until it is this namespace's turn.
+    /// Everything is in place, but the pull secret was not listed yet.
+    PullSecretUnknown(AppliedTemplate),
+    /// The namespace waits for a wave with its former state.
     Waiting(String),
-    /// It is named and does not exist.
-    Missing(String),
+    /// The named template does not exist.
+    NotFound(String),
     /// Some of it is not in place.
-    Undone { state: Option<AppliedTemplate>, undone: Undone },
-    /// What the project says cannot be a label or annotation; all else is in place.
+    Failed { state: Option<AppliedTemplate>, failure: TemplateFailure },
+    /// Some values of the project cannot be labels or annotations; everything else is in place.
     Invalid { state: Option<AppliedTemplate>, message: String },
 }
 
-/// What is not in place.
+/// Why something of a template is not in place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Undone {
-    /// Each object and why.
+pub struct TemplateFailure {
+    /// Each object, and why it is not in place.
     pub message: String,
-    /// Whether another try may help, without an event.
+    /// Whether to retry without an event.
     pub retry: bool,
-    /// Limits are among it: pods without requests are not admitted, or have no limits.
+    /// Whether limits are missing. Without them, pods without requests are not admitted, or have no limits.
     pub limits: bool,
-    /// Something else than the namespace's own quota keeps it from being there.
-    pub others: bool,
+    /// Whether there is a cause beside the namespace's own quota.
+    pub has_other_causes: bool,
 }
 
-impl Undone {
-    /// What a cluster does not take: what it is, the status of the answer, and what it says.
+impl TemplateFailure {
+    /// A refusal by the cluster: the object, the status code and the message.
     pub fn refused(what: &str, code: u16, message: &str) -> Self {
-        let others = !is_by_quota(code, message);
+        let has_other_causes = !is_by_quota(code, message);
         let message = format!("{what}: refused with {code}: {message}");
-        Self { message, retry: true, limits: false, others }
+        Self { message, retry: true, limits: false, has_other_causes }
     }
 
-    /// More of the same.
+    /// Adds another failure.
     pub fn add(&mut self, more: &Self) {
         if !self.message.is_empty() {
             self.message.push_str("; ");
@@ -53,40 +53,40 @@ impl Undone {
         self.message.push_str(&more.message);
         self.retry = true;
         self.limits |= more.limits;
-        self.others |= more.others;
+        self.has_other_causes |= more.has_other_causes;
     }
 }
 
-/// Whether a `ResourceQuota` has refused it: Kubernetes says so in these words. Whoever else says them keeps nobody waiting.
+/// Whether a `ResourceQuota` has refused it, by Kubernetes' own words. If somebody else uses them, that delays nobody.
 fn is_by_quota(code: u16, message: &str) -> bool {
     code == 403 && message.contains("exceeded quota")
 }
 
 impl TemplateState {
-    pub fn is_to_be_retried(&self) -> bool {
-        matches!(self, Self::Undone { undone: Undone { retry: true, .. }, .. })
+    pub fn should_retry(&self) -> bool {
+        matches!(self, Self::Failed { failure: TemplateFailure { retry: true, .. }, .. })
     }
 
     /// Whether a namespace that was never in use can be used now.
-    pub fn lets_begin(&self) -> bool {
+    pub fn allows_use(&self) -> bool {
         match self {
             Self::None
             | Self::Applied(_)
-            | Self::ButPullSecret(_)
+            | Self::PullSecretUnknown(_)
             | Self::Waiting(_)
             | Self::Invalid { .. } => true,
-            Self::Unknown | Self::Missing(_) => false,
-            Self::Undone { undone, .. } => !undone.limits,
+            Self::Unknown | Self::NotFound(_) => false,
+            Self::Failed { failure, .. } => !failure.limits,
         }
     }
 }
 
-/// What became of taking away what is ours.
+/// The outcome of removing what is ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
     Done,
-    /// It is not known yet what is there.
-    Unseen,
-    /// The cluster keeps something, and says why.
+    /// The objects in the cluster were not listed yet.
+    NotListed,
+    /// The cluster refuses the removal of something, and why.
     Refused(String),
 }

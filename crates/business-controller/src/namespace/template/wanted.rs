@@ -1,12 +1,11 @@
 //! What a template puts into a namespace. Pure.
 
-use super::kept::KeptTemplate;
 use crate::digest;
 use crate::member::binding::RBAC;
-use crate::member::dressing::Dressing;
+use crate::member::template_metadata::TemplateMetadata;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
 use crate::namespace::kind::NamespaceView;
-use crate::namespace_template::taken;
+use crate::namespace_template::project_fields;
 use crate::project::kind::ProjectView;
 use business_types::names::{TEMPLATE_DIGEST_ANNOTATION, TEMPLATE_LABEL, UID_ANNOTATION};
 use business_types::{
@@ -16,50 +15,57 @@ use business_types::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Bytes of an annotation whose value is the project's.
+/// Maximal bytes of an annotation whose value comes from the project.
 const VALUE_BYTES_MAX: usize = 4096;
 
-/// All that a template puts into a namespace.
+/// Everything that a template puts into a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedTemplate {
-    pub dressing: Dressing,
+    pub dressing: TemplateMetadata,
     pub objects: Vec<WantedObject>,
     pub pull_secret: Option<WantedPullSecret>,
-    /// Labels and annotations that are left out, and why.
+    /// Labels and annotations that were left out, and why.
     pub invalid: Vec<String>,
 }
 
-/// The pull secret that a template puts into a namespace.
+/// Identifies what a template puts into a namespace, to distinguish drift from a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateFingerprint {
+    dressing: Dressing,
+    digests: Vec<String>,
+}
+
+/// The pull secret of a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedPullSecret {
-    /// The template that says so.
+    /// The name of the template.
     pub template: String,
-    /// The service accounts whose pods pull by it.
+    /// The service accounts that get it in `imagePullSecrets`.
     pub accounts: Vec<String>,
-    /// What it opens; empty for all of the project and of those below it.
+    /// The names in the registry that it opens; empty for all of the project and of those below it.
     pub names: Vec<String>,
-    /// How long a password is good for.
+    /// How many days a password is valid.
     pub valid_days: Option<i64>,
 }
 
-/// An object that a template puts into a namespace.
+/// An object of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedObject {
     pub kind: TemplateObjectKind,
-    /// In the cluster.
+    /// The name in the cluster.
     pub name: String,
-    /// Everything but metadata.
+    /// The body without metadata.
     pub content: Map<String, Value>,
-    /// Of a binding: its role.
+    /// The role of a binding.
     pub role: Option<String>,
-    /// Of the content and the template's name.
+    /// The digest of the content and the template's name.
     pub digest: String,
 }
 
 /// What this template puts into a namespace of this project.
 pub fn wanted(template: &str, spec: &NamespaceTemplateSpec, project: &ProjectView) -> WantedTemplate {
     let mut wanted = WantedTemplate::default();
-    let Dressing { labels, annotations } = &mut wanted.dressing;
+    let TemplateMetadata { labels, annotations } = &mut wanted.dressing;
     labels.clone_from(&spec.labels);
     annotations.clone_from(&spec.annotations);
     let is_label = |value: &str| meta::name::label_value(value).is_empty();
@@ -82,7 +88,7 @@ pub fn wanted(template: &str, spec: &NamespaceTemplateSpec, project: &ProjectVie
     wanted
 }
 
-/// Takes values over from the project; says which of them cannot be.
+/// Copies values from the project. Returns the messages for those that are invalid.
 fn from_project(
     fields: &BTreeMap<String, String>,
     project: &ProjectView,
@@ -91,7 +97,7 @@ fn from_project(
 ) -> Vec<String> {
     let mut invalid = Vec::new();
     for (key, field) in fields {
-        let value = ProjectField::parse(field).and_then(|field| taken::value(&field, project));
+        let value = ProjectField::parse(field).and_then(|field| project_fields::value(&field, project));
         match value.filter(|value| !value.is_empty()) {
             None => {}
             Some(value) if fits(value) => drop(into.insert(key.clone(), value.to_owned())),
@@ -111,10 +117,10 @@ impl WantedTemplate {
         self.objects.iter().any(|one| one.kind == TemplateObjectKind::LimitRange)
     }
 
-    /// What of it tells drift from a change.
-    pub fn kept(&self) -> KeptTemplate {
+    /// Identifies what was applied, to distinguish drift from a change.
+    pub fn fingerprint(&self) -> TemplateFingerprint {
         let digests = self.objects.iter().map(|one| one.digest.clone()).collect();
-        KeptTemplate { dressing: self.dressing.clone(), digests }
+        TemplateFingerprint { dressing: self.dressing.clone(), digests }
     }
 }
 
@@ -139,7 +145,7 @@ impl WantedObject {
         Self::new(TemplateObjectKind::LimitRange, template, "", content)
     }
 
-    /// What is empty is nothing to Kubernetes, and nobody's.
+    /// Kubernetes drops empty fields, so nobody would own them: they are left out.
     fn network_policy(template: &str, policy: &NetworkPolicyTemplate) -> Self {
         let mut spec = policy.spec.clone();
         if let Value::Object(fields) = &mut spec {
@@ -159,7 +165,7 @@ impl WantedObject {
         Self::new(TemplateObjectKind::RoleBinding, template, &binding.name, content)
     }
 
-    /// Whether it is there as we have put it there.
+    /// Whether the object in the cluster is as we have applied it.
     pub fn is_in_place(&self, object: &NamespaceView, there: &TemplateObject) -> bool {
         let parts = self.content.iter().flat_map(|(key, value)| match value {
             Value::Object(fields) if key == "spec" => fields.keys().collect::<Vec<_>>(),
@@ -172,7 +178,7 @@ impl WantedObject {
             && parts.into_iter().all(|part| there.held.contains(part))
     }
 
-    /// What is sent.
+    /// The body for server-side apply.
     pub fn body(&self, object: &NamespaceView, template: &str) -> Value {
         let mut body = self.content.clone();
         body.insert("apiVersion".to_owned(), json!(self.kind.api_version()));

@@ -1,15 +1,15 @@
 use super::*;
 use crate::fixtures::server::BEGINNING;
 use crate::fixtures::{NAMESPACE_UID, PROJECT_UID, amounts, pending};
-use crate::seal::Opened;
+use crate::seal::VerifiedSeal;
 
 const HARD: &[(&str, &str)] = &[("pods", "3")];
 
-fn verdict(object: &NamespaceView, found: &FoundSite) -> NamespaceVerdict {
+fn verdict(object: &NamespaceView, found: &ObservedState) -> NamespaceVerdict {
     judged(object, found, false)
 }
 
-fn judged(object: &NamespaceView, found: &FoundSite, is_newest: bool) -> NamespaceVerdict {
+fn judged(object: &NamespaceView, found: &ObservedState, is_newest: bool) -> NamespaceVerdict {
     let forbidden = ["kube-*".to_owned()];
     validate(
         WantedNamespace {
@@ -23,21 +23,21 @@ fn judged(object: &NamespaceView, found: &FoundSite, is_newest: bool) -> Namespa
     )
 }
 
-fn plan(object: &NamespaceView, found: &FoundSite) -> Plan {
+fn plan(object: &NamespaceView, found: &ObservedState) -> Plan {
     match verdict(object, found) {
         NamespaceVerdict::Proceed(plan) => plan,
         other => panic!("{other:?}"),
     }
 }
 
-fn refusal(object: &NamespaceView, found: &FoundSite) -> NamespaceRefusal {
+fn refusal(object: &NamespaceView, found: &ObservedState) -> NamespaceRefusal {
     match verdict(object, found) {
         NamespaceVerdict::Refuse(refusal) => refusal,
         other => panic!("{other:?}"),
     }
 }
 
-fn cause(plan: &Plan) -> Marking {
+fn cause(plan: &Plan) -> MarkCause {
     match plan.namespace {
         NamespaceStep::Mark { cause, .. } => cause,
         ref other => panic!("{other:?}"),
@@ -50,7 +50,7 @@ fn available() -> NamespaceView {
 
 #[test]
 fn what_is_missing_is_created() {
-    let plan = plan(&pending(HARD), &FoundSite::default());
+    let plan = plan(&pending(HARD), &ObservedState::default());
     assert_eq!(plan.namespace, NamespaceStep::Create);
     assert_eq!(plan.quota, QuotaStep::Create);
 }
@@ -68,7 +68,7 @@ fn a_quota_of_an_older_generation_is_written_anew_even_if_its_amounts_fit() {
     let object = old.clone().asks(&[("pods", "5")]).asks(HARD);
     let plan = plan(&object, &old.found());
     assert!(
-        matches!(plan.quota, QuotaStep::Update { cause: Rewriting::Asked, .. }),
+        matches!(plan.quota, QuotaStep::Update { cause: QuotaUpdateCause::SpecChanged, .. }),
         "a paused leader's write must conflict"
     );
 }
@@ -83,7 +83,7 @@ fn what_is_sealed_with_a_later_generation_is_not_overwritten_before_the_excess_i
         matches!(judged(&object, &found, true), NamespaceVerdict::Ahead { .. }),
         "9 may be in use, 3 are charged"
     );
-    found.excess_is_told = true;
+    found.is_excess_reported = true;
     assert!(matches!(judged(&object, &found, true), NamespaceVerdict::Proceed(_)));
     let lower = object.clone().asks(&[("pods", "1")]).found();
     assert!(matches!(judged(&object, &lower, true), NamespaceVerdict::Proceed(_)), "3 are charged");
@@ -94,11 +94,14 @@ fn drift_of_the_quota_is_repaired() {
     let object = available();
     let edited = object.found().with_quota(|quota| quota.spec_hard = amounts(&[("pods", "99")]));
     let unlabelled = object.found().with_quota(|quota| quota.marks.project = None);
-    let unsealed = FoundSite { quota_seal: None, ..object.found() };
+    let unsealed = ObservedState { quota_seal: None, ..object.found() };
     for found in [edited, unlabelled, unsealed] {
-        assert!(matches!(plan(&object, &found).quota, QuotaStep::Update { cause: Rewriting::Drift, .. }));
+        assert!(matches!(
+            plan(&object, &found).quota,
+            QuotaStep::Update { cause: QuotaUpdateCause::Drift, .. }
+        ));
     }
-    let deleted = FoundSite { quota: None, quota_seal: None, ..object.found() };
+    let deleted = ObservedState { quota: None, quota_seal: None, ..object.found() };
     assert_eq!(plan(&object, &deleted).quota, QuotaStep::Create);
 }
 
@@ -113,11 +116,11 @@ fn whatever_marks_say_the_record_decides() {
         |m: &mut ClusterNamespace| m.marks.adopted = true,
         |m: &mut ClusterNamespace| m.marks = Marks::default(),
     ] {
-        let found = FoundSite { namespace_seal: None, ..object.found() }.with_namespace(strip);
+        let found = ObservedState { namespace_seal: None, ..object.found() }.with_namespace(strip);
         let plan = plan(&object, &found);
-        assert_eq!((cause(&plan), plan.origin), (Marking::Drift, Origin::Made));
+        assert_eq!((cause(&plan), plan.origin), (MarkCause::Drift, Origin::Made));
         let only_marks = object.found().with_namespace(strip);
-        assert_eq!(cause(&self::plan(&object, &only_marks)), Marking::Drift);
+        assert_eq!(cause(&self::plan(&object, &only_marks)), MarkCause::Drift);
     }
 }
 
@@ -129,7 +132,7 @@ fn what_stands_in_the_way_is_not_touched_and_not_told_whose_it_is() {
         there.marks.uid = Some("secret-uid".into());
     });
     for (known, provenance) in [(false, None), (true, Some(Provenance::Foreign))] {
-        let refusal = refusal(&object, &FoundSite { untried: known, ..theirs.clone() });
+        let refusal = refusal(&object, &ObservedState { never_created: known, ..theirs.clone() });
         assert!(!refusal.message.contains("secret"), "{}", refusal.message);
         assert!(refusal.message.contains("business.tkestack.io/adopt=p/n"));
         assert_eq!(refusal.record.map(|record| record.provenance), provenance);
@@ -140,35 +143,35 @@ fn what_stands_in_the_way_is_not_touched_and_not_told_whose_it_is() {
 fn without_a_record_only_a_seal_shows_that_it_was_made_for_the_object() {
     let object = pending(HARD);
     let found = object.found();
-    let standing = |found: &FoundSite| standing(&object, found.namespace.as_ref().unwrap(), found);
-    assert_eq!(standing(&found), PlaceOwner::Ours(Origin::Made));
+    let place_owner = |found: &ObservedState| place_owner(&object, found.namespace.as_ref().unwrap(), found);
+    assert_eq!(place_owner(&found), PlaceOwner::Ours(Origin::Made));
     let opened = |change: fn(&mut Sealed)| {
-        let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
+        let mut opened = VerifiedSeal { sealed: object.sealed(Origin::Made), is_current: true };
         change(&mut opened.sealed);
-        FoundSite { namespace_seal: Some(opened), ..found.clone() }
+        ObservedState { namespace_seal: Some(opened), ..found.clone() }
     };
-    assert_eq!(standing(&opened(|sealed| sealed.namespace_uid = None)), PlaceOwner::Ours(Origin::Made));
-    assert_eq!(standing(&opened(|sealed| sealed.origin = Origin::Replaced)), PlaceOwner::Replaced);
-    assert_eq!(standing(&opened(|sealed| sealed.object = "another".into())), PlaceOwner::Unclear);
-    let unsealed = FoundSite { namespace_seal: None, ..found.clone() };
+    assert_eq!(place_owner(&opened(|sealed| sealed.namespace_uid = None)), PlaceOwner::Ours(Origin::Made));
+    assert_eq!(place_owner(&opened(|sealed| sealed.origin = Origin::Replaced)), PlaceOwner::Replaced);
+    assert_eq!(place_owner(&opened(|sealed| sealed.object = "another".into())), PlaceOwner::Unclear);
+    let unsealed = ObservedState { namespace_seal: None, ..found.clone() };
     assert_eq!(
-        standing(&unsealed),
+        place_owner(&unsealed),
         PlaceOwner::Unclear,
         "an answer may have been lost, and the seal taken away"
     );
-    assert_eq!(standing(&FoundSite { untried: true, ..unsealed.clone() }), PlaceOwner::Foreign);
+    assert_eq!(place_owner(&ObservedState { never_created: true, ..unsealed.clone() }), PlaceOwner::Foreign);
     let older = unsealed.with_namespace(|there| there.created = BEGINNING - 301);
-    assert_eq!(standing(&older), PlaceOwner::Foreign, "it was there before the object");
+    assert_eq!(place_owner(&older), PlaceOwner::Foreign, "it was there before the object");
 }
 
 #[test]
 fn a_namespace_of_another_uid_than_is_on_record_is_a_replacement() {
     let object = available();
     let found = object.found().with_namespace(|there| there.uid = "theirs".into());
-    let with_old_seals = FoundSite { namespace_seal: None, quota_seal: None, ..found };
+    let with_old_seals = ObservedState { namespace_seal: None, quota_seal: None, ..found };
     assert_eq!(verdict(&object, &with_old_seals), NamespaceVerdict::Recheck, "the record may be newer");
     let NamespaceVerdict::Proceed(plan) = judged(&object, &with_old_seals, true) else { panic!() };
-    assert_eq!((cause(&plan), plan.origin), (Marking::Replacement, Origin::Replaced));
+    assert_eq!((cause(&plan), plan.origin), (MarkCause::Replacement, Origin::Replaced));
     let consent = |uid: &str| object.clone().annotated(names::DELETE_REPLACED_ANNOTATION, uid);
     let there = with_old_seals.namespace.clone().unwrap();
     assert_eq!(verdict(&consent("theirs"), &with_old_seals), NamespaceVerdict::DeleteReplaced { there });
@@ -182,33 +185,33 @@ fn what_bears_a_seal_of_ours_with_its_own_uid_is_the_objects_although_another_is
     let mut object = available();
     object.status.cluster_namespace.as_mut().unwrap().uid = "before".into();
     let sealed = |change: fn(&mut Sealed)| {
-        let mut opened = Opened { sealed: object.sealed(Origin::Made), is_current: true };
+        let mut opened = VerifiedSeal { sealed: object.sealed(Origin::Made), is_current: true };
         change(&mut opened.sealed);
         Some(opened)
     };
-    let standing = |namespace_seal: Option<Opened>, quota_seal: Option<Opened>| {
-        let found = FoundSite { namespace_seal, quota_seal, ..object.found() };
-        standing(&object, found.namespace.as_ref().unwrap(), &found)
+    let place_owner = |namespace_seal: Option<VerifiedSeal>, quota_seal: Option<VerifiedSeal>| {
+        let found = ObservedState { namespace_seal, quota_seal, ..object.found() };
+        place_owner(&object, found.namespace.as_ref().unwrap(), &found)
     };
     let copied = || sealed(|sealed| sealed.namespace_uid = None);
     let adopted = || sealed(|sealed| sealed.origin = Origin::Adopted);
     let replaced = || sealed(|sealed| sealed.origin = Origin::Replaced);
-    assert_eq!(standing(copied(), sealed(|_| {})), PlaceOwner::Ours(Origin::Made));
-    assert_eq!(standing(sealed(|_| {}), None), PlaceOwner::Ours(Origin::Made));
-    assert_eq!(standing(adopted(), None), PlaceOwner::Ours(Origin::Adopted));
-    assert_eq!(standing(copied(), None), PlaceOwner::Replaced, "it may be of the one before");
+    assert_eq!(place_owner(copied(), sealed(|_| {})), PlaceOwner::Ours(Origin::Made));
+    assert_eq!(place_owner(sealed(|_| {}), None), PlaceOwner::Ours(Origin::Made));
+    assert_eq!(place_owner(adopted(), None), PlaceOwner::Ours(Origin::Adopted));
+    assert_eq!(place_owner(copied(), None), PlaceOwner::Replaced, "it may be of the one before");
     let after = |uid: &'static str| {
         let mut sealed = object.sealed(Origin::Made);
         (sealed.namespace_uid, sealed.after) = (None, Some(uid.to_owned()));
-        Some(Opened { sealed, is_current: true })
+        Some(VerifiedSeal { sealed, is_current: true })
     };
-    assert_eq!(standing(after("before"), None), PlaceOwner::Ours(Origin::Made), "its answer was lost");
-    assert_eq!(standing(after("before"), replaced()), PlaceOwner::Replaced);
-    assert_eq!(standing(after("the one before that"), None), PlaceOwner::Replaced, "it is a copy");
-    assert_eq!(standing(None, None), PlaceOwner::Replaced);
-    assert_eq!(standing(None, sealed(|sealed| sealed.object = "another".into())), PlaceOwner::Replaced);
-    assert_eq!(standing(replaced(), sealed(|_| {})), PlaceOwner::Replaced);
-    assert_eq!(standing(sealed(|_| {}), replaced()), PlaceOwner::Replaced);
+    assert_eq!(place_owner(after("before"), None), PlaceOwner::Ours(Origin::Made), "its answer was lost");
+    assert_eq!(place_owner(after("before"), replaced()), PlaceOwner::Replaced);
+    assert_eq!(place_owner(after("the one before that"), None), PlaceOwner::Replaced, "it is a copy");
+    assert_eq!(place_owner(None, None), PlaceOwner::Replaced);
+    assert_eq!(place_owner(None, sealed(|sealed| sealed.object = "another".into())), PlaceOwner::Replaced);
+    assert_eq!(place_owner(replaced(), sealed(|_| {})), PlaceOwner::Replaced);
+    assert_eq!(place_owner(sealed(|_| {}), replaced()), PlaceOwner::Replaced);
 }
 
 #[test]
@@ -226,10 +229,10 @@ fn an_existing_namespace_is_adopted_only_with_consent() {
     assert_eq!(plan(&adopted, &there).origin, Origin::Adopted, "then it is marked");
 }
 
-/// An object that was imported, and what its former system has left in the cluster: labels and a quota without marks.
-fn imported() -> (NamespaceView, FoundSite) {
+/// An imported object, and what its former system has left in the cluster: labels and a quota without marks.
+fn imported() -> (NamespaceView, ObservedState) {
     let mut object = pending(HARD);
-    let found = FoundSite { namespace_seal: None, quota_seal: None, ..object.found() };
+    let found = ObservedState { namespace_seal: None, quota_seal: None, ..object.found() };
     let found = found
         .with_namespace(|there| {
             there.created = BEGINNING - 1_000_000;
@@ -248,7 +251,7 @@ fn taken(provenance: Provenance) -> NamespaceVerdict {
 fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() {
     let (object, found) = imported();
     assert_eq!(verdict(&object, &found), taken(Provenance::Made));
-    assert_eq!(standing(&pending(HARD), found.namespace.as_ref().unwrap(), &found), PlaceOwner::Foreign);
+    assert_eq!(place_owner(&pending(HARD), found.namespace.as_ref().unwrap(), &found), PlaceOwner::Foreign);
     let unlabelled = found.clone().with_namespace(|there| there.marks = Marks::default());
     assert_eq!(refusal(&object, &unlabelled).record, None, "its labels may come back");
     let of_another = found.clone().with_namespace(|there| there.marks.project = Some("q".into()));
@@ -257,21 +260,21 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
     assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Adopt { .. }));
     let mut sealed = object.sealed(Origin::Made);
     sealed.object = "another".into();
-    let of_another = FoundSite { namespace_seal: Some(Opened { sealed, is_current: true }), ..found };
+    let of_another = ObservedState { namespace_seal: Some(VerifiedSeal { sealed, is_current: true }), ..found };
     refusal(&object, &of_another);
     assert!(
-        matches!(verdict(&object, &FoundSite::default()), NamespaceVerdict::Proceed(_)),
+        matches!(verdict(&object, &ObservedState::default()), NamespaceVerdict::Proceed(_)),
         "what is gone is made anew"
     );
 }
 
-/// It was taken over before, and a restore has taken that off its record.
+/// It was taken over before, and a restore has removed that from its record.
 #[test]
 fn what_was_sealed_for_an_imported_object_is_taken_over_as_it_came_to_be_there() {
     let (object, found) = imported();
     let sealed = |origin| {
-        let opened = Opened { sealed: object.sealed(origin), is_current: true };
-        FoundSite { namespace_seal: Some(opened), ..found.clone() }
+        let opened = VerifiedSeal { sealed: object.sealed(origin), is_current: true };
+        ObservedState { namespace_seal: Some(opened), ..found.clone() }
     };
     for (origin, provenance) in [
         (Origin::Made, Provenance::Made),
@@ -283,9 +286,9 @@ fn what_was_sealed_for_an_imported_object_is_taken_over_as_it_came_to_be_there()
     let replaced = sealed(Origin::Replaced);
     assert_eq!(plan(&object, &replaced).origin, Origin::Replaced, "it has our quota and is not the object's");
     let ended = object.clone().ending();
-    let standing = |origin| standing(&ended, found.namespace.as_ref().unwrap(), &sealed(origin));
-    assert_eq!(standing(Origin::Replaced), PlaceOwner::Replaced, "so it is not deleted without consent");
-    assert_eq!(standing(Origin::Adopted), PlaceOwner::Ours(Origin::Adopted), "so it is released");
+    let place_owner = |origin| place_owner(&ended, found.namespace.as_ref().unwrap(), &sealed(origin));
+    assert_eq!(place_owner(Origin::Replaced), PlaceOwner::Replaced, "so it is not deleted without consent");
+    assert_eq!(place_owner(Origin::Adopted), PlaceOwner::Ours(Origin::Adopted), "so it is released");
 }
 
 #[test]
@@ -296,7 +299,7 @@ fn what_the_cluster_lets_in_beyond_an_imported_charge_is_held_before_it_is_taken
     for found in [&found, &more] {
         assert!(matches!(verdict(&object, found), NamespaceVerdict::Ahead { .. }));
     }
-    more.excess_is_told = true;
+    more.is_excess_reported = true;
     assert!(matches!(verdict(&object, &more), NamespaceVerdict::TakeOver { .. }));
 }
 
@@ -307,9 +310,8 @@ fn a_namespace_that_is_being_deleted_is_waited_for() {
         there.deleting = true;
         there.remaining = vec!["pods remain".into()];
     });
-    let NamespaceVerdict::Wait(NamespaceFinding {
-        situation: Situation::NotActive { message }, record, ..
-    }) = verdict(&object, &found)
+    let NamespaceVerdict::Wait(StatusInput { state: NamespaceState::NotActive { message }, record, .. }) =
+        verdict(&object, &found)
     else {
         panic!()
     };
@@ -320,7 +322,7 @@ fn a_namespace_that_is_being_deleted_is_waited_for() {
 #[test]
 fn a_seal_that_could_be_newer_is_renewed_in_a_quiet_time_only() {
     let object = available();
-    let older_key = |mut found: FoundSite| {
+    let older_key = |mut found: ObservedState| {
         for seal in [&mut found.namespace_seal, &mut found.quota_seal] {
             seal.as_mut().unwrap().is_current = false;
         }
@@ -330,11 +332,11 @@ fn a_seal_that_could_be_newer_is_renewed_in_a_quiet_time_only() {
     without_uid.namespace_seal.as_mut().unwrap().sealed.namespace_uid = None;
     for found in [older_key(object.found()), without_uid] {
         assert!(plan(&object, &found).is_empty());
-        let quiet = plan(&object, &FoundSite { quiet: true, ..found });
-        assert_eq!(cause(&quiet), Marking::Reseal);
+        let quiet = plan(&object, &ObservedState { quiet: true, ..found });
+        assert_eq!(cause(&quiet), MarkCause::Reseal);
     }
-    let quiet = plan(&object, &FoundSite { quiet: true, ..older_key(object.found()) });
-    assert!(matches!(quiet.quota, QuotaStep::Update { cause: Rewriting::Reseal, .. }));
+    let quiet = plan(&object, &ObservedState { quiet: true, ..older_key(object.found()) });
+    assert!(matches!(quiet.quota, QuotaStep::Update { cause: QuotaUpdateCause::Reseal, .. }));
 }
 
 #[test]
@@ -343,5 +345,5 @@ fn forbidden_names_and_scoped_quotas_are_refused() {
     let scoped = object.found().with_quota(|quota| quota.scoped = true);
     assert!(refusal(&object, &scoped).message.contains("scopes"));
     object.spec.namespace = "kube-system".into();
-    assert!(refusal(&object, &FoundSite::default()).message.contains("kube-system"));
+    assert!(refusal(&object, &ObservedState::default()).message.contains("kube-system"));
 }

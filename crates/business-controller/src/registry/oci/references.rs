@@ -1,50 +1,50 @@
-//! What a manifest refers to, as whoever takes it may read it. Go's JSON, by which registries read, takes keys in any case and
-//! more than once, and passes over texts and numbers that others refuse. So nothing of a manifest is refused here: its strings
-//! are looked at, and of its structure only what lies below `manifests`.
+//! The references of a manifest, as any client may read them. Registries parse with Go's JSON, which matches keys in
+//! any case, takes duplicate keys, and accepts strings and numbers that other parsers refuse. So this parser refuses
+//! nothing: it looks at all strings, and of the structure only at what is below `manifests`.
 
 use business_types::registry::is_digest;
 use std::collections::BTreeSet;
 use std::iter::{Copied, Peekable};
 use std::slice::Iter;
 
-/// Digests that are read of one manifest, and one more. No image names as many.
-pub const MANIFEST_NAMES_MAX: usize = if cfg!(test) { 30 } else { 10_000 };
+/// References that are accepted in a manifest. No real image has as many.
+pub const MANIFEST_REFERENCES_MAX: usize = if cfg!(test) { 30 } else { 10_000 };
 
-/// Digests that a manifest names.
+/// The digests that a manifest names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct References {
-    /// Of what may be a blob: any string may be one.
+    /// Digests that may be blobs: any string may be one.
     pub blobs: BTreeSet<String>,
-    /// Of manifests, in an index.
+    /// Digests of manifests, in an index.
     pub children: BTreeSet<String>,
 }
 
-/// The content of a manifest.
+/// A parsed manifest.
 #[derive(Debug)]
 pub struct Manifest {
     pub bytes: u64,
-    pub names: References,
+    pub references: References,
 }
 
 type Bytes<'a> = Peekable<Copied<Iter<'a, u8>>>;
 
 impl References {
-    /// How many there are.
+    /// The number of references.
     pub fn count(&self) -> usize {
         self.blobs.len().saturating_add(self.children.len())
     }
 
-    /// Whether it names more than anybody looks for. Not all of that is read.
+    /// Whether there are more than are accepted. Then not all of them were read.
     pub fn are_too_many(&self) -> bool {
-        self.count() > MANIFEST_NAMES_MAX
+        self.count() > MANIFEST_REFERENCES_MAX
     }
 
-    /// Those of a manifest, whatever it is.
+    /// Parses the references of a manifest, whatever its type is.
     pub fn of(manifest: &[u8]) -> Self {
         let mut found = Self::default();
         let mut bytes = manifest.iter().copied().peekable();
         let mut depth: usize = 0;
-        // Where the value of `manifests` has begun.
+        // The depth at which the value of `manifests` began.
         let mut list: Option<usize> = None;
         let mut is_next = false;
         while !found.are_too_many()
@@ -82,7 +82,7 @@ impl References {
     }
 }
 
-/// The rest of a string. What is no text in it becomes something that no digest has.
+/// The rest of a string. Invalid escapes become a character that no digest has.
 fn text(bytes: &mut Bytes<'_>) -> String {
     let mut text = Vec::new();
     while let Some(byte) = bytes.next() {
@@ -104,7 +104,7 @@ fn text(bytes: &mut Bytes<'_>) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Whether Go takes a key for `manifests`: it folds case, also that of the long s.
+/// Whether Go takes a key for `manifests`: it folds case, and also the long s.
 fn is_manifests(key: &str) -> bool {
     let fold = |letter: char| if letter == '\u{17f}' { 's' } else { letter.to_ascii_lowercase() };
     key.chars().map(fold).eq("manifests".chars())
@@ -144,10 +144,10 @@ mod tests {
     fn of_too_many_no_more_are_read_than_shows_that() {
         let names = |count: usize| (0..count).map(|name| format!(r#"{{"digest": "{}"}}"#, digest(name)));
         let index = |count| format!(r#"{{"manifests": [{}]}}"#, names(count).collect::<Vec<_>>().join(","));
-        let most = References::of(index(MANIFEST_NAMES_MAX).as_bytes());
-        assert!(most.count() == MANIFEST_NAMES_MAX && !most.are_too_many());
-        let more = References::of(index(3 * MANIFEST_NAMES_MAX).as_bytes());
-        assert!(more.count() == MANIFEST_NAMES_MAX + 1 && more.are_too_many());
+        let most = References::of(index(MANIFEST_REFERENCES_MAX).as_bytes());
+        assert!(most.count() == MANIFEST_REFERENCES_MAX && !most.are_too_many());
+        let more = References::of(index(3 * MANIFEST_REFERENCES_MAX).as_bytes());
+        assert!(more.count() == MANIFEST_REFERENCES_MAX + 1 && more.are_too_many());
     }
 
     #[test]

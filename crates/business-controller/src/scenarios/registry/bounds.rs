@@ -1,4 +1,4 @@
-//! What nobody holds up, however much he pushes, and whatever that names.
+//! Nobody can hold up measurements and removals by pushing much, whatever the manifests name.
 
 use super::{SECOND, Scene, says};
 use crate::error::{CallFailure, Error};
@@ -9,7 +9,7 @@ use business_types::names;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Digests of what was never pushed.
+/// Digests of content that was never pushed.
 fn invented(from: usize, count: usize) -> Vec<String> {
     (from..from + count).map(|number| format!("sha256:{number:064x}")).collect()
 }
@@ -41,7 +41,7 @@ async fn more_tags_and_images_than_are_asked_for_together_are_measured() {
     assert_eq!(names.len(), 5);
     scene.pass().await.unwrap();
     let layers = (100..110).sum::<usize>() + (200..205).sum::<usize>();
-    // The image of the layer of 100 bytes is the same in both.
+    // Both repositories have the image with the layer of 100 bytes.
     let image = scene.registry.manifest_bytes("t/web/a") / 10;
     let manifests = ["t/web/a", "t/web/b"].map(|name| scene.registry.manifest_bytes(name));
     let kept = layers + 10 + manifests.iter().sum::<usize>() - image;
@@ -54,11 +54,11 @@ async fn whatever_manifests_name_their_removal_comes_to_its_end() {
     scene.pass().await.unwrap();
     let push =
         |repository: &str, tag: &str, named: &[String]| scene.registry.push_naming(repository, tag, named);
-    // An index of two that name as much as is asked for, each.
+    // An index of two manifests. Each of them names as many as are read.
     let wide = [0, 10].map(|from| push("t/web/a", "tmp", &invented(from, 4)));
     scene.registry.untag("t/web/a", "tmp");
     push("t/web/a", "index", &wide);
-    // One that names another, and that the next one.
+    // A chain of indexes: each names the next one.
     let mut last = push("t/web/b", "tmp", &invented(100, 3));
     for link in 1..6 {
         let named = [invented(100 + 10 * link, 3), vec![last]].concat();
@@ -67,7 +67,7 @@ async fn whatever_manifests_name_their_removal_comes_to_its_end() {
     push("t/web/c", "many", &invented(500, 29));
     push("t/web/c", "more", &invented(600, 40));
     scene.registry.push("t/web/d", "v1", 300);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     drop(scene.registry.calls());
     for _pass in 0..20 {
@@ -82,15 +82,15 @@ async fn whatever_manifests_name_their_removal_comes_to_its_end() {
     assert!(scene.is_gone() && scene.registry.count("t/web/") == 0);
 }
 
-/// The object is deleted, and nothing can be pushed any more.
-fn ends(scene: &Scene) {
+/// Deletes the object, when nothing can be pushed any more.
+fn delete_object(scene: &Scene) {
     scene.registry.keeps_what_is_named();
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
 }
 
-/// As many passes as its removal takes. Each removes something.
-async fn comes_to_its_end(scene: &Scene) {
+/// Runs passes until the removal is complete.
+async fn remove_completely(scene: &Scene) {
     for _pass in 0..20 {
         scene.pass().await.unwrap();
         if scene.is_gone() {
@@ -111,8 +111,8 @@ async fn what_stays_as_long_as_it_is_named_goes_behind_what_names_it_and_more_th
     });
     scene.registry.untag("t/web/a", "tmp");
     scene.registry.push_naming("t/web/a", "all", &indexes);
-    ends(&scene);
-    comes_to_its_end(&scene).await;
+    delete_object(&scene);
+    remove_completely(&scene).await;
 }
 
 #[tokio::test]
@@ -124,8 +124,8 @@ async fn what_names_images_is_found_behind_many_tags_of_those() {
             .map(|image| scene.registry.push("t/web/a", &format!("amd64-{image}"), 100 + image));
         scene.registry.push_naming("t/web/a", &format!("v{index}"), &images);
     }
-    ends(&scene);
-    comes_to_its_end(&scene).await;
+    delete_object(&scene);
+    remove_completely(&scene).await;
 }
 
 #[tokio::test]
@@ -144,8 +144,8 @@ async fn what_names_images_and_has_no_tag_is_found_behind_many_that_were_seen_be
     }
     scene.pass().await.unwrap();
     scene.registry.untag("t/web/a", "tmp");
-    ends(&scene);
-    comes_to_its_end(&scene).await;
+    delete_object(&scene);
+    remove_completely(&scene).await;
 }
 
 #[tokio::test]
@@ -153,11 +153,11 @@ async fn what_the_registry_does_not_delete_keeps_no_other_repository() {
     let scene = Scene::new().await;
     scene.pass().await.unwrap();
     let image = scene.registry.push("t/web/a", "v1", 100);
-    // Nothing leads to it.
+    // Nothing refers to it.
     scene.registry.push_naming("t/web/a", "tmp", &[image]);
     scene.registry.untag("t/web/a", "tmp");
     scene.registry.push("t/web/b", "v1", 200);
-    ends(&scene);
+    delete_object(&scene);
     let told = scene.pass().await;
     assert!(
         matches!(told, Err(Error::Registry(CallFailure::Refused { code: 405, .. }))),
@@ -166,13 +166,13 @@ async fn what_the_registry_does_not_delete_keeps_no_other_repository() {
     assert_eq!((scene.registry.count("t/web/a"), scene.registry.count("t/web/b")), (2, 0));
 }
 
-/// The registry deletes nothing of a repository that has more parts than a pass tries. Its manifests.
-async fn tries_some(scene: &Scene) -> Vec<String> {
+/// Pushes a repository with more parts than a pass tries, of which the registry deletes nothing. Returns its manifests.
+async fn push_undeletable(scene: &Scene) -> Vec<String> {
     scene.pass().await.unwrap();
     let push = |image: usize| scene.registry.push("t/web/a", &format!("v{image:02}"), 100 + image);
     let images = (0..20).map(push).collect();
     scene.registry.refuses(Some(405));
-    ends(scene);
+    delete_object(scene);
     scene.pass().await.unwrap();
     let told = scene.status().to_string();
     assert!(told.contains("0 manifests of 0 repositories were removed; it goes on with others"), "{told}");
@@ -182,22 +182,22 @@ async fn tries_some(scene: &Scene) -> Vec<String> {
 #[tokio::test]
 async fn that_the_registry_does_not_delete_is_said_when_everything_was_tried() {
     let scene = Scene::new().await;
-    tries_some(&scene).await;
+    push_undeletable(&scene).await;
     for _pass in 0..4 {
         let told = scene.pass().await;
         assert!(matches!(told, Err(Error::Registry(CallFailure::Refused { code: 405, .. }))), "{told:?}");
     }
     scene.registry.refuses(None);
-    comes_to_its_end(&scene).await;
+    remove_completely(&scene).await;
 }
 
 #[tokio::test]
 async fn what_has_gone_while_it_was_tried_is_not_what_the_registry_does_not_delete() {
     let scene = Scene::new().await;
-    for image in tries_some(&scene).await {
+    for image in push_undeletable(&scene).await {
         scene.registry.loses("t/web/a", &image);
     }
-    comes_to_its_end(&scene).await;
+    remove_completely(&scene).await;
 }
 
 #[tokio::test]
@@ -206,7 +206,7 @@ async fn why_the_registry_does_not_delete_is_told_in_its_own_words() {
     scene.pass().await.unwrap();
     scene.registry.push("t/web/a", "v1", 100);
     scene.registry.refuses(Some(409));
-    ends(&scene);
+    delete_object(&scene);
     let told = scene.pass().await;
     assert!(matches!(told, Err(Error::Registry(CallFailure::Refused { code: 409, .. }))), "{told:?}");
     let told = scene.status().to_string();
@@ -222,7 +222,7 @@ async fn what_was_there_before_is_taken_over_however_much_it_is() {
     assert_eq!(scene.pass().await.unwrap(), PassOutcome::Refused);
     let calls = scene.registry.calls();
     assert!(calls.len() < 10 && !calls.iter().any(|call| call.starts_with("GET /v2/t/web/old/manifests/")));
-    scene.is_annotated(names::ADOPT_ANNOTATION, "true");
+    scene.annotate(names::ADOPT_ANNOTATION, "true");
     scene.pass().await.unwrap();
     assert_eq!(scene.status()["registry"]["provenance"], "Adopted");
 }
@@ -232,7 +232,7 @@ async fn what_came_from_elsewhere_and_cannot_be_looked_at_says_so_and_keeps_its_
     let scene = Scene::new().await;
     scene.registry.push("t/web/old", "v1", 5);
     scene.holds(&json!({"phase": "Available"}), None);
-    scene.is_deleted();
+    scene.mark_deleted();
     scene.world.server.clock.advance(200 * SECOND);
     scene.registry.set_down(true);
     assert!(matches!(scene.pass().await, Err(Error::Registry(_))));
@@ -247,17 +247,17 @@ async fn what_came_from_elsewhere_and_cannot_be_looked_at_says_so_and_keeps_its_
 #[tokio::test]
 async fn who_waits_for_a_turn_of_his_tenant_stays_as_urgent_as_he_was() {
     let scene = Scene::new().await;
-    let (turns, key) = (&scene.world.cx.registry.turns, ProjectKey::new(Some("p"), "web"));
-    let mut held: Vec<_> = (0..4).filter_map(|_| turns.take("t", false)).collect();
+    let (limiter, key) = (&scene.world.cx.registry.limiter, ProjectKey::new(Some("p"), "web"));
+    let mut held: Vec<_> = (0..4).filter_map(|_| limiter.try_acquire("t", false)).collect();
     assert!(matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)));
     held.pop();
-    let scans = &scene.world.cx.objects.image_namespaces.memory;
-    assert!(!scans.was_late(&key));
+    let schedule = &scene.world.cx.objects.image_namespaces.memory;
+    assert!(!schedule.record_timeout(&key));
     assert!(
         matches!(scene.pass().await.unwrap(), PassOutcome::NotBegun(_)),
         "the last one is not for what is slow"
     );
-    scans.forget(&key);
+    schedule.forget(&key);
     assert_eq!(scene.pass().await.unwrap(), PassOutcome::WaitingFor(Duration::ZERO));
 }
 

@@ -1,11 +1,12 @@
-//! Histories that upstream's own implementation was run through (`tests/recorder`): we must answer the same.
+//! Replays writes that were recorded with upstream's own implementation (`tests/recorder`): the results must be the
+//! same.
 
 use super::*;
 
 const RECORDED: &str = include_str!("../../../tests/recorder/histories.jsonl");
 const NOW: &str = "2026-01-02T03:04:05Z";
 
-/// Replays histories, one a line.
+/// Replays histories, one per line.
 fn replay(histories: &str) -> usize {
     let schema = schema();
     let kind = GroupVersionKind::new("example.io", "v1", "Thing");
@@ -16,13 +17,13 @@ fn replay(histories: &str) -> usize {
         for (index, step) in steps.iter().enumerate() {
             let subresource = step["subresource"].as_str().unwrap();
             let reset: &[&[&str]] = if subresource.is_empty() { &[&["status"]] } else { &[&["spec"]] };
-            let tracker = Tracker { schema: &schema, kind: &kind, reset };
-            let write = Write { manager: step["manager"].as_str().unwrap(), subresource, now: NOW };
+            let fields = FieldManager { schema: &schema, kind: &kind, reset };
+            let writer = Writer { manager: step["manager"].as_str().unwrap(), subresource, now: NOW };
             let body = &step["body"];
             let result = if step["op"] == "apply" {
-                tracker.apply(live.as_ref(), body, step["force"] == true, write)
+                fields.apply(live.as_ref(), body, step["force"] == true, writer)
             } else {
-                Ok(tracker.update(live.as_ref(), Object::new(body.clone()).unwrap(), write))
+                Ok(fields.update(live.as_ref(), Object::new(body.clone()).unwrap(), writer))
             };
             let so_far = || steps[..=index].iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
             match result {
@@ -63,7 +64,7 @@ fn upstreams_answers_are_ours_in_the_long_form() {
     println!("{} histories", replay(&std::fs::read_to_string(path).unwrap()));
 }
 
-/// Applies strategic merge patches, one a line, as upstream did.
+/// Applies strategic merge patches, one per line, and compares the results with upstream's.
 fn replay_patches(recorded: &str) -> usize {
     let schema = schema();
     for line in recorded.lines() {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::rights::Role;
-use crate::roster::Roster;
+use crate::role_bindings::RoleBindings;
 
 const TENANT_ADMINS: &str = "tenant-admins";
 
@@ -17,39 +17,53 @@ fn named(kind: SubjectKind, name: &str) -> Subject {
     Subject { kind, name: name.to_owned(), ..Subject::default() }
 }
 
-fn platform_of(tenant: &str, administrator: &str) -> Giving {
-    let mut giving = Giving { tenant: tenant.into(), ..Giving::default() };
-    giving.give(people::user_of_tenant(administrator), Role::Administrator);
-    giving
+fn platform_of(tenant: &str, administrator: &str) -> ObjectBindings {
+    let mut bindings = ObjectBindings { tenant: tenant.into(), ..ObjectBindings::default() };
+    bindings.bind(subjects::tenant_user(administrator), Role::Administrator);
+    bindings
 }
 
-fn ruling(caller: &Caller, administrators: &[Subject], platforms: &[Giving]) -> Option<Ruling> {
+fn administrator_grant(
+    caller: &Caller,
+    administrators: &[Subject],
+    platforms: &[ObjectBindings],
+) -> Option<AdministratorGrant> {
     let roles = Roles {
         tenant_admin_group: TENANT_ADMINS.to_owned(),
-        projects: Roster::of_nobody(),
+        projects: RoleBindings::empty(),
         administrators: Vec::new(),
         tenant_grant: true,
     };
-    Ruling::of(&roles, caller, "t", administrators, platforms)
+    AdministratorGrant::of(&roles, caller, "t", administrators, platforms)
 }
 
 /// All of them came as people who rule, as far as authorization has heard.
 #[test]
 fn whom_nobody_names_any_more_is_in_no_group_of_administrators() {
-    let by_names = |groups: Vec<String>| Some(Ruling::ByNames(groups));
+    let by_names = |groups: Vec<String>| Some(AdministratorGrant::ByNames(groups));
     let (root, other) = (named(SubjectKind::User, "root"), named(SubjectKind::User, "other"));
     let rulers = named(SubjectKind::Group, "rulers");
     let (own, host) = (caller(Some("t"), &["rulers"]), caller(None, &["rulers", TENANT_ADMINS]));
     for caller in [&own, &host] {
-        assert_eq!(ruling(caller, &[], &[]), None);
-        assert_eq!(ruling(caller, std::slice::from_ref(&other), &[]), None, "others are left");
-        assert_eq!(ruling(caller, std::slice::from_ref(&root), &[]), by_names(Vec::new()));
+        assert_eq!(administrator_grant(caller, &[], &[]), None);
+        assert_eq!(administrator_grant(caller, std::slice::from_ref(&other), &[]), None, "others are left");
+        assert_eq!(administrator_grant(caller, std::slice::from_ref(&root), &[]), by_names(Vec::new()));
         let group = "business:t:group:rulers".to_owned();
-        assert_eq!(ruling(caller, &[other.clone(), rulers.clone()], &[]), by_names(vec![group]));
+        assert_eq!(administrator_grant(caller, &[other.clone(), rulers.clone()], &[]), by_names(vec![group]));
     }
-    assert_eq!(ruling(&own, &[], &[platform_of("t", "root")]), Some(Ruling::ByGroup));
-    assert_eq!(ruling(&own, &[], &[platform_of("t", "other"), platform_of("u", "root")]), None);
-    assert_eq!(ruling(&host, &[], &[platform_of("t", "root")]), None, "a namesake without a tenant");
-    assert_eq!(ruling(&caller(Some("t"), &[TENANT_ADMINS]), &[], &[]), Some(Ruling::ByGroup));
-    assert_eq!(ruling(&caller(Some("u"), &[TENANT_ADMINS]), &[], &[]), None, "another tenant's");
+    assert_eq!(
+        administrator_grant(&own, &[], &[platform_of("t", "root")]),
+        Some(AdministratorGrant::ByGroup)
+    );
+    assert_eq!(administrator_grant(&own, &[], &[platform_of("t", "other"), platform_of("u", "root")]), None);
+    assert_eq!(
+        administrator_grant(&host, &[], &[platform_of("t", "root")]),
+        None,
+        "a namesake without a tenant"
+    );
+    assert_eq!(
+        administrator_grant(&caller(Some("t"), &[TENANT_ADMINS]), &[], &[]),
+        Some(AdministratorGrant::ByGroup)
+    );
+    assert_eq!(administrator_grant(&caller(Some("u"), &[TENANT_ADMINS]), &[], &[]), None, "another tenant's");
 }

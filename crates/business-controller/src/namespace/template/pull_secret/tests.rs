@@ -6,8 +6,8 @@ const NOW: i64 = 1_767_225_600;
 const HOST: &str = "registry.example";
 const DAY: i64 = 86_400;
 
-fn order() -> PullOrder {
-    PullOrder { template: Some("standard".into()), names: vec!["web".into()], valid_days: Some(30) }
+fn spec() -> PullSecretSpec {
+    PullSecretSpec { template: Some("standard".into()), names: vec!["web".into()], valid_days: Some(30) }
 }
 
 fn issued(at: i64) -> NamespaceView {
@@ -37,16 +37,16 @@ fn secret(object: &NamespaceView) -> PullSecret {
     }
 }
 
-fn is_right(object: &NamespaceView, secret: &PullSecret, order: &PullOrder) -> bool {
+fn is_up_to_date(object: &NamespaceView, secret: &PullSecret, spec: &PullSecretSpec) -> bool {
     let (host, secret) = (HOST, Some(secret));
-    PullSight { object, project_uid: PROJECT_UID, host, secret, now: NOW }.is_right(order)
+    PullSecretSnapshot { object, project_uid: PROJECT_UID, host, secret, now: NOW }.is_up_to_date(spec)
 }
 
 #[test]
 fn a_secret_is_right_as_it_was_written_and_not_for_ever() {
     let object = issued(NOW - 14 * DAY);
-    assert!(is_right(&object, &secret(&object), &order()));
-    assert!(!is_right(&issued(NOW - 20 * DAY), &secret(&object), &order()), "it is old");
+    assert!(is_up_to_date(&object, &secret(&object), &spec()));
+    assert!(!is_up_to_date(&issued(NOW - 20 * DAY), &secret(&object), &spec()), "it is old");
     let changes: [fn(&mut PullSecret); 6] = [
         |secret| secret.held = false,
         |secret| secret.deleting = true,
@@ -58,17 +58,17 @@ fn a_secret_is_right_as_it_was_written_and_not_for_ever() {
     for (number, change) in changes.into_iter().enumerate() {
         let mut changed = secret(&object);
         change(&mut changed);
-        assert!(!is_right(&object, &changed, &order()), "{number}");
+        assert!(!is_up_to_date(&object, &changed, &spec()), "{number}");
     }
-    let other_images = PullOrder { names: Vec::new(), ..order() };
-    assert!(!is_right(&object, &secret(&object), &other_images));
-    let any_template = PullOrder { template: None, ..order() };
-    assert!(is_right(&object, &secret(&object), &any_template));
+    let other_images = PullSecretSpec { names: Vec::new(), ..spec() };
+    assert!(!is_up_to_date(&object, &secret(&object), &other_images));
+    let any_template = PullSecretSpec { template: None, ..spec() };
+    assert!(is_up_to_date(&object, &secret(&object), &any_template));
     let mut elsewhere = object.clone();
     elsewhere.key.project = "q".into();
-    assert!(!is_right(&elsewhere, &secret(&object), &order()), "it was issued in another project");
-    let again = PullOrder::again(object.status.pull_credential.as_ref().unwrap());
-    assert_eq!(again, PullOrder { template: None, ..order() });
+    assert!(!is_up_to_date(&elsewhere, &secret(&object), &spec()), "it was issued in another project");
+    let renewal = PullSecretSpec::renewal_of(object.status.pull_credential.as_ref().unwrap());
+    assert_eq!(renewal, PullSecretSpec { template: None, ..spec() });
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn namespaces_do_not_all_come_at_once() {
         expires_at: meta::time::rfc3339(NOW + 30 * DAY),
     };
     let mut due: Vec<i64> = (0..1000)
-        .map(|number| life.is_due_at(spread(&format!("00000000-0000-4000-8000-{number:012x}"))))
+        .map(|number| life.is_due_at(jitter_of(&format!("00000000-0000-4000-8000-{number:012x}"))))
         .collect();
     due.sort_unstable();
     assert!(due[0] >= NOW + 15 * DAY && due[999] < NOW + 20 * DAY);
@@ -92,18 +92,23 @@ fn what_is_wrong_with_it_is_told_beside_all_else() {
     let applied = AppliedTemplate { name: "standard".into(), digest: "1".into() };
     let mut object = pending(&[]);
     object.status.template = Some(applied.clone());
-    let undone = |message: &str| Undone { message: message.to_owned(), retry: true, ..Undone::default() };
-    let trouble = || PullTrouble::Undone(undone("pull"));
-    let told = |state: TemplateState| match state.with_pull_secret(trouble(), &object) {
-        TemplateState::Undone { state, undone } => (state, undone.message),
+    let failure = |message: &str| TemplateFailure {
+        message: message.to_owned(),
+        retry: true,
+        ..TemplateFailure::default()
+    };
+    let problem = || PullSecretProblem::Failed(failure("pull"));
+    let told = |state: TemplateState| match state.with_pull_secret(problem(), &object) {
+        TemplateState::Failed { state, failure } => (state, failure.message),
         other => panic!("{other:?}"),
     };
     assert_eq!(told(TemplateState::Applied(applied.clone())), (Some(applied.clone()), "pull".into()));
     assert_eq!(told(TemplateState::Waiting("standard".into())), (Some(applied.clone()), "pull".into()));
-    let first = TemplateState::Undone { state: None, undone: undone("limits") };
+    let first = TemplateState::Failed { state: None, failure: failure("limits") };
     assert_eq!(told(first), (None, "limits; pull".into()));
-    let unseen = TemplateState::Applied(applied.clone()).with_pull_secret(PullTrouble::Unseen, &object);
-    assert!(unseen.lets_begin() && unseen == TemplateState::ButPullSecret(applied.clone()));
-    let fine = TemplateState::Applied(applied.clone()).with_pull_secret(PullTrouble::None, &object);
+    let unseen =
+        TemplateState::Applied(applied.clone()).with_pull_secret(PullSecretProblem::NotListed, &object);
+    assert!(unseen.allows_use() && unseen == TemplateState::PullSecretUnknown(applied.clone()));
+    let fine = TemplateState::Applied(applied.clone()).with_pull_secret(PullSecretProblem::None, &object);
     assert_eq!(fine, TemplateState::Applied(applied));
 }

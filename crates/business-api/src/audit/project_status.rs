@@ -1,0 +1,259 @@
+//! The audit in the status of projects: the controller reports orphans there, and this program differences and holds.
+
+use super::orphans;
+use crate::follow;
+use crate::kind_ids::PROJECT;
+use business_types::{ChargedProject, HeldAmount, LedgerStatus, Orphan, ProjectStatus, account};
+use meta::object::Object;
+use meta::quantity::{Format, Quantity, ResourceList};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
+use std::sync::Arc;
+use store::audit::Difference;
+use store::hold::Hold;
+use store::model::Write;
+use store::read::{At, ListQuery};
+use store::{Access, Entry, Error, Revision, Store};
+use uuid::Uuid;
+
+/// The name by which log filters know this module.
+const LOG_TARGET: &str = "business_api::audit::told";
+
+/// The most differences that a status names; of more, it gives the number.
+const NAMED_MAX: usize = 20;
+const LEDGER: &[&str] = &["status", "ledger"];
+
+/// The audit's part of a project's status.
+#[derive(Debug)]
+pub(super) struct ProjectAuditStatus {
+    pub(super) revision: Revision,
+    pub(super) orphans: Vec<Orphan>,
+    pub(super) ledger: LedgerStatus,
+}
+
+/// The audit's part of the statuses of all projects.
+#[derive(Debug, Default)]
+pub(super) struct AuditStatuses {
+    /// Statuses with such a part, by the project's name.
+    pub(super) projects: BTreeMap<String, ProjectAuditStatus>,
+    /// Projects whose status cannot be read. While there is one, nothing is written off and growth stays held.
+    pub(super) unread: BTreeSet<String>,
+}
+
+/// Reads the audit's part of the statuses of all projects.
+pub(super) async fn read(store: &Store, access: &Access) -> Result<AuditStatuses, Error> {
+    Ok(AuditStatuses::of(&projects(store, access).await?))
+}
+
+impl AuditStatuses {
+    /// A status that cannot be read does not hide the others.
+    fn of(entries: &[Arc<Entry>]) -> Self {
+        let mut statuses = Self::default();
+        for entry in entries {
+            if !body_contains(entry, "\"orphans\"") && !body_contains(entry, "\"ledger\"") {
+                continue;
+            }
+            let name = entry.key.name.to_string();
+            match status_of(entry) {
+                Ok(ProjectStatus { orphans, ledger, .. }) => {
+                    let revision = entry.revision;
+                    statuses.projects.insert(name, ProjectAuditStatus { revision, orphans, ledger });
+                }
+                Err(error) => {
+                    tracing::error!(target: LOG_TARGET, %error, "the status of a project cannot be read");
+                    statuses.unread.insert(name);
+                }
+            }
+        }
+        statuses
+    }
+
+    /// Why growth stays held if a status cannot be read: it may report orphans.
+    pub(super) fn obstacle(&self) -> Option<String> {
+        let first = self.unread.first()?;
+        Some(format!("the status of {} projects cannot be read, such as that of {first}", self.unread.len()))
+    }
+}
+
+/// What [`write`] has done.
+#[derive(Debug, Default)]
+pub(super) struct WriteOutcome {
+    /// The holds that statuses show now, each with the revision of its status.
+    pub(super) published: Vec<(Uuid, Revision)>,
+    /// Whether a write failed because somebody else was faster: that status is out of date.
+    pub(super) has_conflicts: bool,
+}
+
+/// What the statuses are to show.
+#[derive(Debug)]
+pub(super) struct AuditResults<'a> {
+    pub(super) differences: &'a [Difference],
+    pub(super) holds: &'a [Hold],
+    /// Uids of released namespaces whose holds were written off, by project.
+    pub(super) written_off: BTreeMap<String, Vec<String>>,
+}
+
+/// Writes the results of the audit to the statuses of all projects that show something else.
+pub(super) async fn write(
+    store: &Store,
+    access: &Access,
+    results: AuditResults<'_>,
+) -> Result<WriteOutcome, Error> {
+    let AuditResults { differences, holds, written_off } = results;
+    let mut wanted: BTreeMap<&str, LedgerStatus> = BTreeMap::new();
+    for (project, uids) in &written_off {
+        wanted.entry(project).or_default().written_off.clone_from(uids);
+    }
+    for difference in differences {
+        for project in projects_of(difference) {
+            wanted.entry(project).or_default().differences.push(difference.to_string());
+        }
+    }
+    for hold in holds {
+        wanted.entry(&hold.scope.name).or_default().held.push(held_amount(hold));
+    }
+    for status in wanted.values_mut() {
+        let more = status.differences.len().saturating_sub(NAMED_MAX);
+        if more > 0 {
+            status.differences.truncate(NAMED_MAX);
+            status.differences.push(format!("and {more} more"));
+        }
+    }
+    let mut outcome = WriteOutcome::default();
+    for entry in projects(store, access).await? {
+        let wanted = wanted.remove(&*entry.key.name).unwrap_or_default();
+        if wanted.is_empty() && !body_contains(&entry, "\"ledger\"") {
+            continue;
+        }
+        // That it cannot be read was logged by `AuditStatuses::of`.
+        let Ok(status) = status_of(&entry) else { continue };
+        if status.ledger == wanted {
+            continue;
+        }
+        match write_status(store, access, &entry, &wanted).await {
+            Ok(revision) => {
+                let uids = wanted.held.iter().filter_map(|held| held.uid.parse().ok());
+                outcome.published.extend(uids.map(|uid| (uid, revision)));
+            }
+            Err(Error::Conflict | Error::NotFound) => outcome.has_conflicts = true,
+            Err(Error::Corrupt(why)) => {
+                tracing::error!(target: LOG_TARGET, why, "a project cannot say what the audit has found");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(outcome)
+}
+
+async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
+    let query = ListQuery {
+        selection: follow::select_kind(PROJECT),
+        at: At::Latest,
+        limit: None,
+        continue_token: None,
+    };
+    Ok(store.list(access, &query).await?.items)
+}
+
+fn body_contains(entry: &Entry, field: &str) -> bool {
+    std::str::from_utf8(&entry.body).is_ok_and(|body| body.contains(field))
+}
+
+fn status_of(entry: &Entry) -> Result<ProjectStatus, Error> {
+    let object = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| corrupt(entry, error))?;
+    ProjectStatus::of(&object).map_err(|error| corrupt(entry, error))
+}
+
+fn corrupt(entry: &Entry, error: impl std::fmt::Display) -> Error {
+    Error::Corrupt(format!("project {}: {error}", entry.key.name))
+}
+
+fn projects_of(difference: &Difference) -> Vec<&str> {
+    let scopes = match difference {
+        Difference::Object { key, .. } if key.kind == PROJECT => return vec![&key.name],
+        Difference::Object { key, .. } => return vec![&key.namespace],
+        Difference::Circle { scopes } => scopes.as_slice(),
+        Difference::Ledger { .. } | Difference::Claim { .. } => {
+            difference.scope().map_or(&[][..], slice::from_ref)
+        }
+    };
+    let projects = scopes.iter().filter(|scope| scope.kind == account::PROJECT);
+    projects.map(|scope| scope.name.as_str()).collect()
+}
+
+pub(super) fn held_amount(hold: &Hold) -> HeldAmount {
+    let mut hard = ResourceList::new();
+    for amounts in hold.amounts.values() {
+        hard.extend(
+            amounts.iter().map(|(resource, amount)| (resource.clone(), displayed_amount(resource, *amount))),
+        );
+    }
+    let cluster_name = orphans::clusters(hold).next().unwrap_or_default().to_owned();
+    let namespace = hold.claim.as_ref().map(|claim| claim.place.clone()).unwrap_or_default();
+    let state = hold.state.as_str().to_owned();
+    HeldAmount {
+        uid: hold.uid.to_string(),
+        state,
+        cluster_name,
+        namespace,
+        hard,
+        reason: hold.reason.clone(),
+    }
+}
+
+/// An amount for people. The ledger keeps no suffixes, so bytes get a binary one.
+fn displayed_amount(resource: &str, amount: Quantity) -> Quantity {
+    let bytes = resource.ends_with("memory") || resource.ends_with("storage");
+    Quantity::from_nanos(amount.nanos(), if bytes { Format::BinarySi } else { amount.format() })
+}
+
+/// Writes the status, on the condition that the object is as it was read. No charge changes.
+async fn write_status(
+    store: &Store,
+    access: &Access,
+    entry: &Entry,
+    ledger: &LedgerStatus,
+) -> Result<Revision, Error> {
+    let mut object =
+        Object::from_stored(&entry.body, entry.revision.0).map_err(|error| corrupt(entry, error))?;
+    if ledger.is_empty() {
+        object.remove(LEDGER);
+    } else {
+        object.set(LEDGER, json!(ledger));
+    }
+    let account = account::of::<ChargedProject>(&object).map_err(|error| corrupt(entry, error))?;
+    store.write(access, Write::rewrite(entry, object.to_stored(), account)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use store::{Attributes, Key};
+
+    fn stored(name: &str, status: &Value) -> Arc<Entry> {
+        let body = json!({"kind": "Project", "metadata": {"name": name}, "status": status});
+        Arc::new(Entry {
+            key: Key::new(PROJECT, "", name),
+            uid: Uuid::nil(),
+            revision: Revision(7),
+            body: body.to_string().into(),
+            attributes: Attributes::default(),
+        })
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_read_hides_no_other() {
+        let orphans = json!([{"clusterName": "c1", "namespace": "lost", "uid": Uuid::nil()}]);
+        let statuses = AuditStatuses::of(&[
+            stored("a", &json!({"orphans": 1})),
+            stored("b", &json!({ "orphans": orphans })),
+            stored("c", &json!({"phase": "Active"})),
+        ]);
+        assert_eq!(statuses.projects.keys().collect::<Vec<_>>(), ["b"]);
+        assert_eq!(statuses.projects["b"].orphans[0].namespace, "lost");
+        assert!(statuses.obstacle().unwrap().ends_with("such as that of a"));
+        assert_eq!(AuditStatuses::of(&[stored("b", &json!({ "orphans": orphans }))]).obstacle(), None);
+    }
+}

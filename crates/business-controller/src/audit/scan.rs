@@ -1,0 +1,288 @@
+//! Scans a member cluster for namespaces and quotas that carry our marks, or are at places for which something is held.
+
+use super::survey::ProjectSurvey;
+use crate::context::Context;
+use crate::member::marks::{Marks, UID_MAX};
+use crate::member::pages::PagedList;
+use crate::member::{Member, Reach, weight};
+use crate::seal::{Keyring, VerifiedSeal, key_id};
+use k8s_openapi::Metadata;
+use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::api::Api;
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// A call that takes longer has failed.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// An audit may keep one part in so many of the memory budget of member clusters, in addition to it.
+pub(super) const SCAN_BUDGET_DIVISOR: usize = 4;
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+/// How long passes and writes that have begun in a cluster are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A namespace of a member cluster that has to be judged.
+#[derive(Clone, Debug)]
+pub struct ScannedNamespace {
+    pub member: Arc<Member>,
+    pub name: String,
+    pub uid: String,
+    /// The object in its marks; empty if the uid is too long to name any.
+    pub mark: Option<String>,
+    /// Its seals that are valid for this very namespace.
+    pub seals: Vec<VerifiedSeal>,
+}
+
+/// The result of scanning a cluster.
+#[derive(Debug, Default)]
+pub struct ClusterScan {
+    pub namespaces: Vec<ScannedNamespace>,
+    /// Ids of our keys that seals in the cluster name.
+    pub keys: BTreeSet<String>,
+}
+
+/// The memory budget of all scans of one audit, estimated: whoever controls a cluster chooses how many namespaces carry
+/// our marks.
+#[derive(Debug)]
+pub struct ScanBudget {
+    most: usize,
+    clusters: usize,
+    taken: AtomicUsize,
+}
+
+impl ScanBudget {
+    /// So many bytes, for so many clusters. When they are used up, each cluster still has an even share, or as much as
+    /// it may take of its own cache, so the total is at most three times as much. So a cluster with few marks is always
+    /// compared, and one with much that is ours, too.
+    pub fn new(most: usize, clusters: usize) -> Self {
+        Self { most, clusters, taken: AtomicUsize::new(0) }
+    }
+
+    /// A reservation for a cluster whose own share is at least so many bytes.
+    fn reserve(&self, own: usize) -> ScanReservation<'_> {
+        ScanReservation { budget: self, own: own.max(self.most / self.clusters.max(1)), bytes: 0 }
+    }
+}
+
+/// What one scan has reserved.
+#[derive(Debug)]
+struct ScanReservation<'a> {
+    budget: &'a ScanBudget,
+    /// It may keep so many bytes even if the budget is used up.
+    own: usize,
+    bytes: usize,
+}
+
+impl ScanReservation<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), String> {
+        let ScanBudget { most, clusters: _, taken } = self.budget;
+        self.bytes = self.bytes.saturating_add(bytes);
+        let all = taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if all <= *most || self.bytes <= self.own {
+            return Ok(());
+        }
+        let mib = self.bytes.div_ceil(1 << 20);
+        Err(format!("its namespaces and quotas with our marks take {mib} MiB, and there is no room for more"))
+    }
+
+    fn release(&mut self, bytes: usize) {
+        let given = bytes.min(self.bytes);
+        self.bytes = self.bytes.saturating_sub(given);
+        self.budget.taken.fetch_sub(given, Ordering::Relaxed);
+    }
+
+    /// Keeps what is reserved after the scan.
+    fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for ScanReservation<'_> {
+    fn drop(&mut self) {
+        self.release(self.bytes);
+    }
+}
+
+/// Waits until a cluster can be scanned, so that nothing appears in it later that was decided before. The error says
+/// why it cannot.
+pub async fn wait_until_ready(cx: &Context, member: &Member) -> Result<(), String> {
+    if member.reach() != Reach::Reachable {
+        return Err("it does not answer".to_owned());
+    }
+    // Passes that have begun before may use an older state of our objects.
+    if timeout(PATIENCE, cx.queue.wait_for_running(&member.name)).await.is_err() {
+        return Err("a pass over one of its namespaces does not end".to_owned());
+    }
+    match member.api.may_confirm() {
+        Ok(()) => {}
+        Err(wait) if wait <= PATIENCE => {
+            tokio::time::sleep(wait).await;
+            member.api.may_confirm().map_err(under_way)?;
+        }
+        Err(wait) => return Err(under_way(wait)),
+    }
+    member.verify_identity().await.map_err(|failure| failure.to_string())
+}
+
+fn under_way(wait: Duration) -> String {
+    format!("a write to it may still be under way: it is compared in {} s", wait.as_secs())
+}
+
+/// Scans a cluster for everything that may concern us. The error says why that was not possible.
+pub async fn scan_cluster(
+    cx: &Context,
+    member: &Arc<Member>,
+    survey: &ProjectSurvey,
+    keyring: &Keyring,
+    budget: &ScanBudget,
+) -> Result<ClusterScan, String> {
+    let mut scanned = ClusterScan::default();
+    let mut reservation = budget.reserve(member.observed.weight() / SCAN_BUDGET_DIVISOR);
+    // The seals of marked quotas, by namespace.
+    let mut quotas: HashMap<String, Option<String>> = HashMap::new();
+    for_each_metadata::<ResourceQuota>(member, |metadata| {
+        let marks = Marks::of(&metadata);
+        scanned.keys.extend(key_of(&marks, keyring));
+        if metadata.name == metadata.namespace
+            && is_marked(&marks)
+            && let Some(namespace) = metadata.namespace
+        {
+            let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
+            reservation.grow(of_quota(&namespace, seal.as_deref()))?;
+            quotas.insert(namespace, seal);
+        }
+        Ok(())
+    })
+    .await?;
+    let held = survey.places_in(&member.name);
+    let imported = imported_in(cx, &member.name);
+    let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
+    for_each_metadata::<Namespace>(member, |metadata| {
+        let marks = Marks::of(&metadata);
+        scanned.keys.extend(key_of(&marks, keyring));
+        let name = metadata.name.unwrap_or_default();
+        let uid = metadata.uid.unwrap_or_default();
+        let quota = quotas.remove(&name);
+        if !is_marked(&marks) && quota.is_none() && !is_awaited(&name) {
+            return Ok(());
+        }
+        if let Some(seal) = &quota {
+            reservation.release(of_quota(&name, seal.as_deref()));
+        }
+        let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
+        let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
+        let mut seals = Vec::new();
+        // A seal that is not valid is not kept: anybody can write one.
+        for text in [marks.seal, quota.flatten()].into_iter().flatten() {
+            if let Some(opened) = open(keyring, member, &name, &uid, &text) {
+                kept = kept.saturating_add(weight::texts([&text]));
+                seals.push(opened);
+            }
+        }
+        let namespace_scan = ScannedNamespace { member: Arc::clone(member), name, uid, mark, seals };
+        reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
+        scanned.namespaces.push(namespace_scan);
+        Ok(())
+    })
+    .await?;
+    for (namespace, seal) in quotas {
+        reservation.release(of_quota(&namespace, seal.as_deref()));
+    }
+    reservation.keep();
+    Ok(scanned)
+}
+
+/// The estimated bytes that are kept of a quota until its namespace was scanned.
+fn of_quota(namespace: &str, seal: Option<&str>) -> usize {
+    weight::texts([namespace].into_iter().chain(seal))
+}
+
+/// Namespaces of a cluster that imported objects will take over.
+fn imported_in(cx: &Context, cluster: &str) -> HashSet<String> {
+    let objects = cx.objects.namespaces.in_cluster(cluster);
+    let imported = objects.iter().filter(|object| object.status.is_imported());
+    imported.map(|object| object.spec.namespace.clone()).collect()
+}
+
+/// Verifies a seal, if it was made for this very namespace. One without the uid proves nothing here: it could be copied
+/// from a former namespace.
+pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<VerifiedSeal> {
+    let opened = keyring.open(text)?;
+    let holds = opened.sealed.namespace_uid.is_some() && opened.sealed.is_of(&member.uid, name, uid);
+    holds.then_some(opened)
+}
+
+/// Whether it is a valid seal for a namespace of this name. The uid of that namespace is not known while quotas are
+/// scanned.
+fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) -> bool {
+    let opened = keyring.open(text);
+    opened.is_some_and(|VerifiedSeal { sealed, .. }| {
+        sealed.cluster == member.uid && sealed.namespace == namespace
+    })
+}
+
+/// Labels do not make a namespace ours: one that has only labels can be adopted.
+fn is_marked(marks: &Marks) -> bool {
+    marks.uid.is_some() || marks.seal.is_some()
+}
+
+/// The id of the key in its seal, if it is one of our keys: anybody can write any id.
+fn key_of(marks: &Marks, keyring: &Keyring) -> Option<String> {
+    let id = marks.seal.as_deref().and_then(key_id).filter(|id| keyring.has(id));
+    id.map(str::to_owned)
+}
+
+async fn for_each_metadata<K>(
+    member: &Member,
+    mut take: impl FnMut(ObjectMeta) -> Result<(), String>,
+) -> Result<(), String>
+where
+    K: Resource<DynamicType = ()> + Metadata<Ty = ObjectMeta> + Clone + Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::all(member.api.client());
+    let mut pages = PagedList::of(PAGE);
+    loop {
+        let params = pages.params();
+        let read = pages.read(DEADLINE, api.list_metadata(&params)).await;
+        let Some(page) = read.map_err(|failure| failure.to_string())? else { continue };
+        let objects = page.items.len();
+        for object in page.items {
+            take(object.metadata)?;
+        }
+        if !pages.advance(objects, page.metadata.continue_) {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_little_finds_room_although_others_have_taken_it() {
+        let budget = ScanBudget::new(100, 4);
+        let (mut large, mut small) = (budget.reserve(0), budget.reserve(0));
+        assert!(large.grow(90).is_ok() && small.grow(20).is_ok());
+        assert!(large.grow(1).is_err() && small.grow(5).is_ok() && small.grow(1).is_err());
+        drop(large);
+        assert!(small.grow(50).is_ok());
+        small.keep();
+        assert_eq!(budget.taken.load(Ordering::Relaxed), 76);
+    }
+
+    #[test]
+    fn who_has_much_that_is_ours_finds_room_although_others_have_taken_it() {
+        let budget = ScanBudget::new(100, 4);
+        let (mut first, mut large) = (budget.reserve(0), budget.reserve(60));
+        assert!(first.grow(100).is_ok());
+        assert!(large.grow(60).is_ok() && large.grow(1).is_err());
+    }
+}
