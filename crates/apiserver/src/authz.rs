@@ -347,7 +347,7 @@ fn forbidden(attributes: &Attributes, reason: &str) -> Status {
             let cannot = format!("User {user} cannot {} path {}", request.verb, quoted(&request.path));
             let why = with_reason(&cannot, reason);
             let mut status = Status::failure(403, "Forbidden", format!("forbidden: {why}"));
-            status.details = Some(meta::status::Details::default());
+            status.details = Some(meta::status::StatusDetails::default());
             status
         }
     }

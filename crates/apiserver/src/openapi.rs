@@ -3,7 +3,7 @@
 use crate::request::Verb;
 use crate::resource::Resource;
 use crate::subresource::{BodySchema, SubresourceKind};
-use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiShape, OpenApiSubresource};
+use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiSubresource, OpenApiType};
 use std::sync::Arc;
 
 /// `info` of the OpenAPI documents.
@@ -83,11 +83,13 @@ fn subresources_of<'a>(resource: &'a Resource, verbs: &'a VerbNames) -> Vec<Open
             let own = match &subresource.kind {
                 SubresourceKind::Writes(_) => None,
                 SubresourceKind::Handler(handler) => {
-                    let shape =
-                        |shape: &'a BodySchema| OpenApiShape { kind: &shape.kind, schema: &shape.schema };
+                    let body_type = |body_type: &'a BodySchema| OpenApiType {
+                        kind: &body_type.kind,
+                        schema: &body_type.schema,
+                    };
                     Some(OpenApiBodies {
-                        body: handler.body().map(shape),
-                        answer: shape(handler.answer()),
+                        body: handler.body().map(body_type),
+                        answer: body_type(handler.answer()),
                         parameters: handler.parameters(),
                     })
                 }

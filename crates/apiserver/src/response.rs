@@ -127,7 +127,7 @@ fn finish(mut bytes: BytesMut, style: &Style) -> Bytes {
         && let Ok(value) = serde_json::from_slice::<Value>(&bytes)
     {
         if style.accepted.media == Media::Yaml {
-            return meta::yaml::text(&value).map_or_else(|_| bytes.freeze(), Bytes::from);
+            return meta::yaml::to_string(&value).map_or_else(|_| bytes.freeze(), Bytes::from);
         }
         if let Ok(text) = serde_json::to_string_pretty(&value) {
             bytes = BytesMut::from(text.as_str());

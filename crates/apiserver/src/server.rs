@@ -10,7 +10,7 @@ use crate::routes::{Route, Routes};
 use crate::stream_authorization::AuthorizationInputs;
 use crate::tls::{self, ClientCertificates, ServingCertificate};
 use runtime::trace::Tracer;
-use runtime::{CertificateEnd, Clock, Health, Metrics, Tasks};
+use runtime::{CertificateExpiry, Clock, Health, Metrics, Tasks};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,7 +175,7 @@ impl<H: Handler> Server<H> {
     /// Loads certificates, CAs and keys. The CAs from kube-apiserver are loaded by [`Server::run`]; until then
     /// `/readyz` fails.
     pub async fn new(settings: ServerSettings, parts: ServerParts<H>) -> Result<Self, Error> {
-        let end = CertificateEnd::register(
+        let end = CertificateExpiry::register(
             &parts.metrics,
             "apiserver_serving_certificate_expiration_timestamp_seconds",
             "When the serving certificate ends",

@@ -61,7 +61,7 @@ pub async fn send(
 
 /// An error with its causes, and with a hint where the CA is not trusted.
 fn with_ca_hint(error: &dyn std::error::Error) -> String {
-    let text = runtime::chain(error);
+    let text = runtime::error_chain(error);
     if text.contains(UNKNOWN_AUTHORITY) {
         return format!(
             "{text}; a CA of its own is named by issuer.certificateAuthority of the file, or by --jwt-ca-file"

@@ -19,14 +19,14 @@ pub(super) fn envelope(head: &[u8], end: &[u8], is_empty: bool) -> (Bytes, Bytes
 }
 
 fn lines(map: &Map<String, Value>) -> String {
-    if map.is_empty() { String::new() } else { meta::yaml::text(map).unwrap_or_default() }
+    if map.is_empty() { String::new() } else { meta::yaml::to_string(map).unwrap_or_default() }
 }
 
 /// Replaces the JSON of one element, from `from` to the end of the buffer, by its lines of YAML.
 pub(super) fn rewrite_element(out: &mut BytesMut, from: usize) {
     let json = out.get(from..).unwrap_or_default();
     let written =
-        serde_json::from_slice::<Value>(json).ok().and_then(|value| meta::yaml::element(&value).ok());
+        serde_json::from_slice::<Value>(json).ok().and_then(|value| meta::yaml::to_list_item(&value).ok());
     // JSON is valid YAML.
     let lines = written.unwrap_or_else(|| format!("- {}\n", String::from_utf8_lossy(json)));
     out.truncate(from);
@@ -60,7 +60,7 @@ mod tests {
         for (head, items) in [(list, &items[..]), (list, &[][..]), (table, &items[..]), (table, &[][..])] {
             let json = format!("{head}{}]}}", items.join(","));
             let whole: Value = serde_json::from_str(&json).unwrap();
-            assert_eq!(written(head, items), meta::yaml::text(&whole).unwrap());
+            assert_eq!(written(head, items), meta::yaml::to_string(&whole).unwrap());
         }
     }
 }

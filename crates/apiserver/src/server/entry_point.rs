@@ -3,7 +3,7 @@ use crate::request::RequestInfo;
 use crate::routes::{Route, Routes};
 use axum::body::Body;
 use http::{HeaderMap, Request, Response};
-use runtime::CertificateEnd;
+use runtime::CertificateExpiry;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -28,7 +28,7 @@ pub struct SecondaryListener {
     /// PEM file with its private key.
     pub key_file: PathBuf,
     /// The metric for the end of that certificate.
-    pub certificate_end: CertificateEnd,
+    pub certificate_end: CertificateExpiry,
     /// Applied to each request and response.
     pub filter: Arc<dyn RequestFilter>,
     /// Routes that only this listener serves.

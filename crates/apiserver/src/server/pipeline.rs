@@ -21,7 +21,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
-use runtime::trace::{self, Root};
+use runtime::trace::{self, RootSpan};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub(super) async fn serve<H: Handler>(
     let uri = request.uri().clone();
     let mut record =
         RequestRecord::start(&request, audit_id, peer.address, &shared.metrics, &shared.settings.tracer);
-    let at = record.trace.as_ref().map(Root::at);
+    let scope = record.trace.as_ref().map(RootSpan::scope);
     let span = match &record.trace {
         None => tracing::info_span!("request", audit_id = &*record.audit_id),
         Some(trace) => {
@@ -73,9 +73,9 @@ pub(super) async fn serve<H: Handler>(
         let request = request.map(Body::new);
         let answered = answer(&shared, &connection, request, &mut record).instrument(span);
         let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
-        match at {
+        match scope {
             None => answered.await,
-            Some(at) => at.run(answered).await,
+            Some(scope) => scope.run(answered).await,
         }
     };
     let mut response = match outcome {

@@ -6,7 +6,7 @@ use crate::request::{RequestInfo, query};
 use axum::body::Body;
 use http::header::HeaderName;
 use http::{HeaderMap, Method, Request, Response};
-use runtime::trace::{Parent, Root, Tracer};
+use runtime::trace::{RemoteParent, RootSpan, Tracer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) struct RequestRecord {
     /// What a write has changed, as reported by its handler.
     pub(super) outcome: Option<AuditedChange>,
     /// The trace of this request, if it is traced.
-    pub(super) trace: Option<Root>,
+    pub(super) trace: Option<RootSpan>,
     is_finished: bool,
 }
 
@@ -139,9 +139,9 @@ impl Drop for RequestRecord {
     }
 }
 
-fn parent(headers: &HeaderMap) -> Option<Parent> {
+fn parent(headers: &HeaderMap) -> Option<RemoteParent> {
     let text = |name| headers.get(name)?.to_str().ok();
-    Parent::parse(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
+    RemoteParent::parse(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
 }
 
 /// `fieldValidation` of a write with a body, as the label of the metric.

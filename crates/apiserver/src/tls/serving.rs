@@ -1,6 +1,6 @@
 use crate::error::Error;
 use arc_swap::ArcSwap;
-use runtime::CertificateEnd;
+use runtime::CertificateExpiry;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -15,7 +15,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 pub struct ServingCertificate {
     files: CertificateFiles,
     current: ArcSwap<LoadedCertificate>,
-    expiry_metric: CertificateEnd,
+    expiry_metric: CertificateExpiry,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl ServingCertificate {
     pub async fn load(
         certificate: PathBuf,
         key: PathBuf,
-        expiry_metric: CertificateEnd,
+        expiry_metric: CertificateExpiry,
     ) -> Result<Self, Error> {
         let files = CertificateFiles { certificate, key };
         let loaded = LoadedCertificate::parse(files.read().await?)?;
@@ -139,7 +139,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         write(&dir, 2001);
         let metrics = Metrics::new();
-        let end = CertificateEnd::register(&metrics, "end", "When it ends");
+        let end = CertificateExpiry::register(&metrics, "end", "When it ends");
         let certificate =
             ServingCertificate::load(dir.join("tls.crt"), dir.join("tls.key"), end).await.unwrap();
         assert!(metrics.encode().contains("end{} 999993600"), "{}", metrics.encode());

@@ -90,9 +90,9 @@ async fn change_live(
     let reset_fields = ResetFields::of(&resource, stored, call.endpoint);
     let versioned = !has_no_revision(given(applied, "resourceVersion"));
     let entry = change(call, stored, options, |live| {
-        let write = meta::managed::Write { manager: &options.manager, subresource, now: &now };
-        let merged =
-            reset_fields.track(&resource, |tracker| tracker.apply(Some(live), applied, options.force, write));
+        let write = meta::managed::Writer { manager: &options.manager, subresource, now: &now };
+        let merged = reset_fields
+            .track(&resource, |field_manager| field_manager.apply(Some(live), applied, options.force, write));
         let mut object = merged.map_err(|error| error.status())?;
         decode::apply_defaults(&mut object, &resource.schema);
         check_identity(&resource, &request.name, &request.namespace, &mut object)?;
@@ -121,7 +121,8 @@ async fn create_new(
     let now = call.now();
     let write = field_writer(call, &options.manager, &now);
     let reset_fields = ResetFields::of(&resource, stored, call.endpoint);
-    let merged = reset_fields.track(&resource, |tracker| tracker.apply(None, applied, options.force, write));
+    let merged = reset_fields
+        .track(&resource, |field_manager| field_manager.apply(None, applied, options.force, write));
     let mut object = merged.map_err(|error| error.status())?;
     // As in a Go server, an apply with the revision of a deleted object creates a new one.
     object.remove(&["metadata", "resourceVersion"]);

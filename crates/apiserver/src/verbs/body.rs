@@ -66,7 +66,7 @@ fn try_acquire(
     body: &[u8],
     media: Media,
 ) -> Result<Option<InFlightPermit>, Status> {
-    if decode::most_weight(body, media).is_some_and(|weight| weight <= HEAVY_BODY_THRESHOLD) {
+    if decode::memory_bytes_max(body, media).is_some_and(|bytes| bytes <= HEAVY_BODY_THRESHOLD) {
         return Ok(None);
     }
     limiter.try_acquire(caller, priority).map(Some).ok_or_else(|| Status::too_many_requests(1))

@@ -141,7 +141,7 @@ pub(crate) async fn store_change(
     let (expected, before) = (live.entry.revision, live.before(stored)?);
     let growth = match (may_grow, object.is_deleting()) {
         (true, false) => free,
-        (true, true) => Growth::Ending,
+        (true, true) => Growth::Deleting,
         (false, _) => Growth::Refused,
     };
     let Entry { key, uid, .. } = &*live.entry;
@@ -154,7 +154,7 @@ pub(crate) async fn store_change(
     } else {
         Change::Update { expected, before, state }
     };
-    let about_growth = if growth.is_some() { growth_warnings(stored, &change) } else { Vec::new() };
+    let about_growth = if growth.is_allowed() { growth_warnings(stored, &change) } else { Vec::new() };
     let write = Write { key: key.clone(), uid: *uid, change, growth, hold };
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
@@ -227,7 +227,7 @@ async fn prepare(
     if track {
         let write = field_writer(call, &options.manager, &now);
         let reset_fields = ResetFields::of(resource, stored, call.endpoint);
-        new = reset_fields.track(resource, |tracker| tracker.update(Some(live), new, write));
+        new = reset_fields.track(resource, |field_manager| field_manager.update(Some(live), new, write));
     }
     if is_whole_object && live.generation() > 0 && (moves || !has_same_spec(stored, live, &new)) {
         new.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
@@ -253,12 +253,12 @@ async fn prepare(
 
 /// Refuses values that are not in the enums of the schema. Later steps of a strategy read them as Rust enums.
 fn check_enum_values(resource: &Resource, live: &Object, new: &Object) -> Result<(), Status> {
-    let words = decode::check_words(new, &resource.schema);
-    if words.is_empty() {
+    let enum_errors = decode::check_enums(new, &resource.schema);
+    if enum_errors.is_empty() {
         return Ok(());
     }
     let mut errors = validation::object_meta_update(new, live);
-    errors.extend(words);
+    errors.extend(enum_errors);
     Err(Status::invalid(&resource.gvk, new.name(), &errors))
 }
 

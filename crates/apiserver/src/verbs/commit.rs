@@ -100,7 +100,7 @@ pub(crate) async fn commit(call: &Call<'_>, write: Write, dry_run: bool) -> Resu
 /// Warnings about what the object of an accepted write now costs or grants.
 pub(crate) fn growth_warnings(stored: &StoredKind, change: &Change) -> Vec<String> {
     let (before, Some(after)) = (change.before(), change.after()) else { return Vec::new() };
-    if before.is_some_and(|before| before.weighs_as(after)) {
+    if before.is_some_and(|before| before.has_same_charges_as(after)) {
         return Vec::new();
     }
     stored.strategy.growth_warnings(before, after)

@@ -197,7 +197,7 @@ async fn prepare(
     if track {
         let write = field_writer(call, &options.manager, &now);
         let reset_fields = ResetFields::of(resource, stored, call.endpoint);
-        object = reset_fields.track(resource, |tracker| tracker.update(None, object, write));
+        object = reset_fields.track(resource, |field_manager| field_manager.update(None, object, write));
     }
     let mut errors = validation::object_meta(&object, resource.namespaced, strategy.name_rule());
     errors.extend(strategy.validate_create(&mut cx, &object));
@@ -217,8 +217,8 @@ async fn prepare(
 
 /// Refuses values that are not in the enums of the schema. Later steps of a strategy read them as Rust enums.
 fn check_enum_values(resource: &Resource, strategy: &dyn Strategy, object: &Object) -> Result<(), Status> {
-    let words = decode::check_words(object, &resource.schema);
-    if words.is_empty() {
+    let enum_errors = decode::check_enums(object, &resource.schema);
+    if enum_errors.is_empty() {
         return Ok(());
     }
     let mut errors = Vec::new();
@@ -226,7 +226,7 @@ fn check_enum_values(resource: &Resource, strategy: &dyn Strategy, object: &Obje
     if !object.name().is_empty() {
         errors = validation::object_meta(object, resource.namespaced, strategy.name_rule());
     }
-    errors.extend(words);
+    errors.extend(enum_errors);
     Err(Status::invalid(&resource.gvk, object.name(), &errors))
 }
 

@@ -19,7 +19,7 @@ use meta::decode;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::protobuf;
-use meta::status::{Details, Status};
+use meta::status::{Status, StatusDetails};
 use serde_json::Value;
 use store::model::{Change, Growth, Write};
 use store::read::At;
@@ -51,12 +51,12 @@ pub(crate) async fn delete(
     match remove(call, stored, &key, &options).await? {
         Removal::Removed(entry) => {
             let gvk = &call.resource.gvk;
-            let details = Details {
+            let details = StatusDetails {
                 name: key.name.to_string(),
                 group: gvk.group.clone(),
                 kind: call.resource.plural.to_owned(),
                 uid: entry.uid.to_string(),
-                ..Details::default()
+                ..StatusDetails::default()
             };
             Ok(response::render_status(StatusCode::OK, &Status::success(details), &call.style))
         }

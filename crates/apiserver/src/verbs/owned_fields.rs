@@ -5,7 +5,7 @@ use crate::object_endpoint::ObjectEndpoint;
 use crate::resource::{Resource, StoredKind};
 use crate::subresource::{FieldPath, Subresource, SubresourceKind, Writes};
 use crate::verbs::Call;
-use meta::managed::{Tracker, Write as Writer};
+use meta::managed::{FieldManager, Writer};
 use meta::object::Object;
 use meta::schema::{Schema, Type};
 use serde_json::{Map, Value};
@@ -104,10 +104,10 @@ impl ResetFields {
         })
     }
 
-    /// Calls a function with the tracker that sets `managedFields` for this endpoint.
-    pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(Tracker<'_>) -> T) -> T {
+    /// Calls a function with the [`FieldManager`] of this endpoint.
+    pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(FieldManager<'_>) -> T) -> T {
         let reset: Vec<&[&str]> = self.0.iter().map(|path| &**path).collect();
-        with(Tracker { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
+        with(FieldManager { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
     }
 }
 
@@ -148,7 +148,7 @@ fn fields_except(
     }
 }
 
-/// Who writes, for the tracker of field managers.
+/// Who writes, for the [`FieldManager`].
 pub(crate) fn field_writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Writer<'a> {
     Writer { manager, subresource: call.endpoint.name(), now }
 }
