@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The header with the id of a request, from the client or from this server.
+/// The header with the audit id of a request.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// A longer id is replaced by a new one.
 const ID_LIMIT: usize = 128;
-/// From here on a request is logged as slow.
+/// A request that takes this long is logged as slow.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// What a write did, as its handler says it.
+/// What a write did, as its handler records it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditedChange {
     /// Name of the object, if the URL does not have it.
@@ -24,9 +24,9 @@ pub struct AuditedChange {
     pub old: String,
     /// Its resourceVersion after; empty for a removal.
     pub new: String,
-    /// Nothing was stored.
+    /// Whether nothing was stored.
     pub dry_run: bool,
-    /// Anything else worth knowing, such as a force or its reason.
+    /// Further information, such as a forced write and its reason.
     pub note: String,
 }
 
@@ -39,14 +39,14 @@ pub(crate) fn id(headers: &HeaderMap) -> (Arc<str>, HeaderValue) {
         return (Arc::from(text), value.clone());
     }
     let mut buffer = uuid::Uuid::encode_buffer();
-    // Not from the kernel's random numbers, unlike an object's uid: that would be a system call for each request.
+    // Unlike an object's uid, not from the kernel's random numbers, which take a system call.
     let id = uuid::Builder::from_random_bytes(rand::random()).into_uuid();
     let text: &str = id.hyphenated().encode_lower(&mut buffer);
     let value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static("invalid"));
     (Arc::from(text), value)
 }
 
-/// When a request reached each phase, counted from its start. Zero means never.
+/// The time from the start of a request to the end of each phase. Zero if it did not get there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Phases {
     pub(crate) authenticated: Duration,
@@ -60,7 +60,7 @@ pub(crate) struct AuditRecord<'a> {
     pub(crate) peer: SocketAddr,
     /// Who was authenticated.
     pub(crate) caller: Option<&'a Caller>,
-    /// The caller as whom he acted, if that is somebody else.
+    /// The caller that he impersonated.
     pub(crate) impersonated: Option<&'a Caller>,
     pub(crate) info: Option<&'a RequestInfo>,
     pub(crate) class: Class,
@@ -84,7 +84,8 @@ impl AuditRecord<'_> {
         is_write
     }
 
-    /// Logs where the time went: a slow authenticator or authorizer has another cause than a slow database.
+    /// Logs a slow request with the time of each phase, which tells a slow authenticator or authorizer from a slow
+    /// database.
     fn warn_slow(&self, info: &RequestInfo) {
         let Phases { authenticated, authorized } = self.phases;
         let handled =
@@ -111,11 +112,11 @@ impl AuditRecord<'_> {
         let acting = self.impersonated.or(self.caller);
         let tenant = acting.and_then(|caller| caller.tenant.as_deref()).unwrap_or_default();
         let no_resource = ResourceRequest::default();
-        let asked = info.resource().unwrap_or(&no_resource);
+        let request = info.resource().unwrap_or(&no_resource);
         let name = match info {
-            RequestInfo::Path(asked) => &asked.path,
-            RequestInfo::Resource(asked) if asked.name.is_empty() => &change.name,
-            RequestInfo::Resource(asked) => &asked.name,
+            RequestInfo::Path(request) => &request.path,
+            RequestInfo::Resource(request) if request.name.is_empty() => &change.name,
+            RequestInfo::Resource(request) => &request.name,
         };
         tracing::info!(
             target: "audit",
@@ -126,9 +127,9 @@ impl AuditRecord<'_> {
             tenant,
             via = ?self.caller.map(|caller| caller.via).unwrap_or_default(),
             verb = info.verb(),
-            resource = asked.resource,
-            subresource = asked.subresource,
-            namespace = asked.namespace,
+            resource = request.resource,
+            subresource = request.subresource,
+            namespace = request.namespace,
             name,
             uid = change.uid,
             old = change.old,

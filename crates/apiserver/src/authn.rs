@@ -1,5 +1,5 @@
 use crate::caller::{AUTHENTICATED, Caller, UNAUTHENTICATED, Via};
-use crate::dialect::{Basic, Dialect, Judgement};
+use crate::dialect::{BasicCredentials, Dialect, Judgement};
 use crate::metrics::ServerMetrics;
 use crate::tls::Peer;
 use http::{HeaderMap, HeaderValue, header};
@@ -7,13 +7,13 @@ use runtime::Clock;
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The CAs and headers that identities are believed by, swapped whole when they change.
+/// The trusted CAs and the headers of front proxies, replaced as a whole when they change.
 pub mod trust;
-/// Identity headers of a front proxy.
+/// The identity headers of a front proxy.
 pub(crate) mod proxy;
-/// What one authenticator says.
-pub(crate) mod opinion;
-/// The verdict on a certificate.
+/// The result of an authenticator.
+pub(crate) mod outcome;
+/// The result of verifying a certificate chain.
 pub(crate) mod verdict;
 /// Client certificates.
 pub(crate) mod x509;
@@ -21,29 +21,29 @@ pub(crate) mod x509;
 pub mod config;
 /// CEL expressions in that file.
 pub(crate) mod expression;
-/// The names that an issuer may give.
-pub(crate) mod territory;
-/// From the claims of a token to a caller.
+/// Which names an issuer may give.
+pub(crate) mod allowed_names;
+/// The mapping of claims to a caller.
 pub(crate) mod claims;
-/// The issuers as they are now.
+/// The configured issuers, reloaded when their file changes.
 pub mod issuers;
-/// Bearer tokens that are JSON web tokens of a configured issuer.
+/// JSON web tokens of the configured issuers.
 pub(crate) mod jwt;
 /// Public keys of a token issuer.
 pub mod jwks;
-/// Requests to the servers of an issuer.
+/// HTTP requests to the servers of an issuer.
 pub mod fetch;
 /// Tokens among the subprotocols of a WebSocket.
 pub(crate) mod subprotocol;
 /// Bearer tokens that kube-apiserver reviews.
 pub(crate) mod review;
-/// Callers that act as somebody else.
+/// Impersonation headers.
 pub(crate) mod impersonation;
 
 use impersonation::Impersonation;
 use issuers::TokenIssuers;
 use jwks::KeySource;
-use opinion::{Opinion, Unauthenticated};
+use outcome::{AuthnError, AuthnOutcome};
 use review::{TokenReviewFailure, TokenReviews};
 use trust::TrustStore;
 use verdict::ChainVerdict;
@@ -53,13 +53,14 @@ use verdict::ChainVerdict;
 pub struct AuthnSettings {
     /// Extra keys that name a caller's tenant, in lower case.
     pub tenant_keys: Vec<String>,
-    /// Whether a request without any credentials goes on as `system:anonymous`, unless the issuers' file says it.
+    /// Whether a request without credentials is authenticated as `system:anonymous`. The issuers' file can override
+    /// this.
     pub anonymous: bool,
     /// Whether tokens of no configured issuer are sent to kube-apiserver for review.
     pub token_review: bool,
     /// Issuers of JSON web tokens.
     pub issuers: issuers::IssuerSettings,
-    /// Trust that is configured; the ConfigMap of kube-apiserver adds to it.
+    /// Trusted CAs from files, in addition to those in the ConfigMap of kube-apiserver.
     pub trust: trust::TrustSettings,
 }
 
@@ -75,7 +76,7 @@ impl Default for AuthnSettings {
     }
 }
 
-/// Finds out who the caller is, in the order of a Go API server: front proxy, client certificate, token, anonymous.
+/// Authenticates the caller, in the order of a Go API server: front proxy, client certificate, token, anonymous.
 #[derive(Debug)]
 pub struct Authenticator {
     settings: AuthnSettings,
@@ -90,9 +91,9 @@ pub struct Authenticator {
 /// The tokens of a request, taken out of its headers.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tokens {
-    /// `Authorization`
+    /// The header `Authorization`.
     bearer: Option<HeaderValue>,
-    /// Among the subprotocols of a WebSocket.
+    /// The token, or what is wrong with it, among the subprotocols of a WebSocket.
     offered: Option<Result<String, &'static str>>,
 }
 
@@ -107,7 +108,7 @@ impl Tokens {
     }
 }
 
-/// The caller, and the tokens by which he is known.
+/// An authenticated caller, and the tokens of his request.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Authenticated {
     pub(crate) caller: Arc<Caller>,
@@ -133,22 +134,22 @@ impl Authenticator {
         Self { settings, trust, issuers, reviews, anonymous: Arc::new(anonymous), clock, metrics }
     }
 
-    /// The caller that a bearer token identifies, exactly as if a request had brought it. The error is for the log.
+    /// Authenticates a bearer token exactly as if a request had brought it. The error is for the log.
     pub async fn judge(&self, token: &str) -> Result<Arc<Caller>, String> {
-        match self.by_token(token).await {
-            Opinion::Known(caller) => Ok(caller),
-            Opinion::None => Err("no token".to_owned()),
-            Opinion::Error(why) => Err(why.to_string()),
+        match self.authenticate_token(token).await {
+            AuthnOutcome::Authenticated(caller) => Ok(caller),
+            AuthnOutcome::NoCredentials => Err("no token".to_owned()),
+            AuthnOutcome::Failed(why) => Err(why.to_string()),
         }
     }
 
-    /// Where the keys of an issuer come from; `None` if it is not configured.
+    /// The source of an issuer's keys; `None` if the issuer is not configured.
     pub fn key_source(&self, issuer: &str) -> Option<KeySource> {
         self.issuers.load_table().key_source(issuer)
     }
 
-    /// A caller without credentials, or whose credentials are not looked at.
-    pub(crate) fn nobody(&self) -> Authenticated {
+    /// The anonymous caller: for a request without credentials, or where they are ignored.
+    pub(crate) fn anonymous(&self) -> Authenticated {
         Authenticated { caller: Arc::clone(&self.anonymous), tokens: Tokens::default() }
     }
 
@@ -157,72 +158,73 @@ impl Authenticator {
         self.clock.unix_seconds()
     }
 
-    /// The caller. Credentials are removed from the headers, so that nothing behind can use them again. A name and a
-    /// password count only if a dialect judges them.
+    /// Authenticates a request. Credentials are removed from the headers, so that no handler sees them. A name and a
+    /// password are used only if there is a dialect, which checks them.
     pub(crate) async fn authenticate(
         &self,
         peer: &Peer,
         headers: &mut HeaderMap,
         path: &str,
         dialect: Option<&dyn Dialect>,
-    ) -> Result<Authenticated, Unauthenticated> {
-        // In this order: if trust was complete, then the trust that is read next is, too.
+    ) -> Result<Authenticated, AuthnError> {
+        // In this order: once trust is complete, the trust that is loaded afterwards is complete, too.
         let complete = self.trust.is_complete();
         let trust = self.trust.load();
         let tokens = Tokens::take(headers);
         let mut outcome = self.union(peer, &trust, headers, &tokens, path).await;
         let shows_certificate = || x509::verdict(peer, &trust, self.now()).is_some();
         if !complete && !outcome.as_ref().is_ok_and(|caller| caller.is_known()) && shows_certificate() {
-            outcome = Err(Unauthenticated::Starting);
+            outcome = Err(AuthnError::TrustNotLoaded);
         }
         if let (Some(dialect), Some(header)) = (dialect, &tokens.bearer)
             && !outcome.as_ref().is_ok_and(|caller| caller.is_known())
-            && let Some(basic) = Basic::read(header)
+            && let Some(basic) = BasicCredentials::read(header)
         {
-            outcome = Box::pin(self.by_password(dialect, basic)).await;
+            outcome = Box::pin(self.authenticate_password(dialect, basic)).await;
         }
         if let Some(proxy) = &trust.proxy {
             proxy.strip(headers);
         }
-        self.metrics.authenticated(outcome.is_ok());
+        self.metrics.record_authentication(outcome.is_ok());
         let caller = outcome?;
         if caller.is_known() {
-            self.metrics.user();
+            self.metrics.record_authenticated_user();
         }
         Ok(Authenticated { caller, tokens })
     }
 
-    /// The same caller, later, by the same credentials. A front proxy's word holds while it is trusted.
-    pub(crate) async fn again(
+    /// Authenticates the same caller again by the same credentials. A caller named by a front proxy stays authenticated
+    /// as long as the proxy's certificate is trusted.
+    pub(crate) async fn reauthenticate(
         &self,
         peer: &Peer,
         before: &Authenticated,
-    ) -> Result<Arc<Caller>, Unauthenticated> {
+    ) -> Result<Arc<Caller>, AuthnError> {
         let trust = self.trust.load();
-        let nobody = || Unauthenticated::Invalid("the credentials do not hold any more".to_owned());
-        let opinion = match before.caller.via {
+        let invalid = || AuthnError::Invalid("the credentials do not hold any more".to_owned());
+        let outcome = match before.caller.via {
             Via::Anonymous | Via::Impersonation => return Ok(Arc::clone(&before.caller)),
             Via::FrontProxy => {
-                let verdict = x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?;
+                let verdict = x509::verdict(peer, &trust, self.now()).ok_or_else(invalid)?;
                 return match verdict.proxy() {
                     Ok(()) => Ok(Arc::clone(&before.caller)),
-                    Err(why) => Err(Unauthenticated::Invalid(format!("front proxy: {why}"))),
+                    Err(why) => Err(AuthnError::Invalid(format!("front proxy: {why}"))),
                 };
             }
-            // Nobody who is known by a password is served a stream.
-            Via::Password => return Err(nobody()),
-            Via::Certificate => x509::verdict(peer, &trust, self.now()).ok_or_else(nobody)?.client(),
+            // A route with a dialect, and so with passwords, is never a stream.
+            Via::Password => return Err(invalid()),
+            Via::Certificate => x509::verdict(peer, &trust, self.now()).ok_or_else(invalid)?.client(),
             Via::Jwt | Via::ClusterJwt | Via::TokenReview => {
                 match before.tokens.iter().find_map(Result::ok) {
-                    Some(token) => self.by_token(token).await,
-                    None => Opinion::None,
+                    Some(token) => self.authenticate_token(token).await,
+                    None => AuthnOutcome::NoCredentials,
                 }
             }
         };
-        match opinion {
-            Opinion::Known(caller) if caller.name == before.caller.name => Ok(caller),
-            Opinion::Known(_) | Opinion::None => Err(nobody()),
-            Opinion::Error(error) => Err(error),
+        match outcome {
+            AuthnOutcome::Authenticated(caller) if caller.name == before.caller.name => Ok(caller),
+            AuthnOutcome::Authenticated(_) | AuthnOutcome::NoCredentials => Err(invalid()),
+            AuthnOutcome::Failed(error) => Err(error),
         }
     }
 
@@ -233,111 +235,116 @@ impl Authenticator {
         headers: &HeaderMap,
         tokens: &Tokens,
         path: &str,
-    ) -> Result<Arc<Caller>, Unauthenticated> {
+    ) -> Result<Arc<Caller>, AuthnError> {
         let mut errors = Vec::new();
         let now = self.now();
         let verdict = x509::verdict(peer, trust, now);
         if let Some(verdict) = &verdict {
-            for opinion in [self.by_proxy(trust, verdict, headers), verdict.client()] {
-                match opinion {
-                    Opinion::Known(caller) => {
+            for outcome in [self.authenticate_proxy(trust, verdict, headers), verdict.client()] {
+                match outcome {
+                    AuthnOutcome::Authenticated(caller) => {
                         if caller.via == Via::Certificate {
-                            self.metrics.certificate(verdict.until_unix_seconds - now);
+                            self.metrics.record_client_certificate(verdict.until_unix_seconds - now);
                         }
                         return Ok(caller);
                     }
-                    Opinion::None => {}
-                    Opinion::Error(why) => errors.push(why),
+                    AuthnOutcome::NoCredentials => {}
+                    AuthnOutcome::Failed(why) => errors.push(why),
                 }
             }
         }
         for token in tokens.iter() {
-            let opinion = match token {
-                Ok(token) => self.by_token(token).await,
-                Err(why) => Opinion::invalid(why),
+            let outcome = match token {
+                Ok(token) => self.authenticate_token(token).await,
+                Err(why) => AuthnOutcome::invalid(why),
             };
-            match opinion {
-                Opinion::Known(caller) => return Ok(caller),
-                Opinion::None => {}
-                Opinion::Error(why) => errors.push(why),
+            match outcome {
+                AuthnOutcome::Authenticated(caller) => return Ok(caller),
+                AuthnOutcome::NoCredentials => {}
+                AuthnOutcome::Failed(why) => errors.push(why),
             }
         }
-        if errors.is_empty() && self.lets_in_anybody(path) {
+        if errors.is_empty() && self.allows_anonymous(path) {
             return Ok(Arc::clone(&self.anonymous));
         }
-        Err(Unauthenticated::of(&errors))
+        Err(AuthnError::of(&errors))
     }
 
-    fn lets_in_anybody(&self, path: &str) -> bool {
+    fn allows_anonymous(&self, path: &str) -> bool {
         let issuers = self.issuers.load_table();
         issuers.anonymous.as_ref().map_or(self.settings.anonymous, |anonymous| anonymous.allows(path))
     }
 
-    async fn by_password(
+    async fn authenticate_password(
         &self,
         dialect: &dyn Dialect,
-        basic: Result<Basic, &'static str>,
-    ) -> Result<Arc<Caller>, Unauthenticated> {
-        let invalid = |why: String| Unauthenticated::Invalid(why);
+        basic: Result<BasicCredentials, &'static str>,
+    ) -> Result<Arc<Caller>, AuthnError> {
+        let invalid = |why: String| AuthnError::Invalid(why);
         let basic = basic.map_err(|why| invalid(why.to_owned()))?;
         match dialect.judge(&basic).await {
             Judgement::Known(caller) => {
-                self.finish(Caller { via: Via::Password, ..*caller }).map_err(invalid)
+                self.complete(Caller { via: Via::Password, ..*caller }).map_err(invalid)
             }
             Judgement::Wrong(why) => Err(invalid(format!("password of {:?}: {why}", basic.user))),
-            Judgement::Token => match self.by_token(&basic.password).await {
-                Opinion::Known(caller) => Ok(caller),
-                Opinion::None => Err(invalid("no token".to_owned())),
-                Opinion::Error(why) => Err(why),
+            Judgement::Token => match self.authenticate_token(&basic.password).await {
+                AuthnOutcome::Authenticated(caller) => Ok(caller),
+                AuthnOutcome::NoCredentials => Err(invalid("no token".to_owned())),
+                AuthnOutcome::Failed(why) => Err(why),
             },
         }
     }
 
-    fn by_proxy(&self, trust: &trust::Trust, verdict: &ChainVerdict, headers: &HeaderMap) -> Opinion {
-        let Some(proxy) = &trust.proxy else { return Opinion::None };
+    fn authenticate_proxy(
+        &self,
+        trust: &trust::Trust,
+        verdict: &ChainVerdict,
+        headers: &HeaderMap,
+    ) -> AuthnOutcome {
+        let Some(proxy) = &trust.proxy else { return AuthnOutcome::NoCredentials };
         if let Err(why) = verdict.proxy() {
-            return Opinion::invalid(format!("front proxy: {why}"));
+            return AuthnOutcome::invalid(format!("front proxy: {why}"));
         }
         match proxy.caller(headers) {
-            None => Opinion::None,
-            Some(caller) => self.finish(caller).into(),
+            None => AuthnOutcome::NoCredentials,
+            Some(caller) => self.complete(caller).into(),
         }
     }
 
-    async fn by_token(&self, token: &str) -> Opinion {
+    async fn authenticate_token(&self, token: &str) -> AuthnOutcome {
         let hash: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         if let Some(issued_by) = jwt::issuer_of(token)
             && let Some(issuer) = self.issuers.load_table().find(&issued_by)
         {
             return match issuer.verify(token, hash, self.now()).await {
-                Ok(caller) => Opinion::Known(caller),
-                Err(why) if issuer.keys().are_unread() => {
+                Ok(caller) => AuthnOutcome::Authenticated(caller),
+                Err(why) if issuer.keys().has_never_loaded() => {
                     let why = format!("the keys of {issued_by} have not been read yet: {why}");
-                    Opinion::Error(Unauthenticated::Unanswered(why))
+                    AuthnOutcome::Failed(AuthnError::Unavailable(why))
                 }
-                Err(why) => Opinion::invalid(format!("token of {issued_by}: {why}")),
+                Err(why) => AuthnOutcome::invalid(format!("token of {issued_by}: {why}")),
             };
         }
         match &self.reviews {
-            None => Opinion::invalid("token of an unknown issuer"),
+            None => AuthnOutcome::invalid("token of an unknown issuer"),
             Some(reviews) => match reviews.review(token, hash, &self.metrics.delegated_authn).await {
-                Ok(caller) => self.finish((*caller).clone()).into(),
-                Err(TokenReviewFailure::Refused(why)) => Opinion::invalid(&*why),
+                Ok(caller) => self.complete((*caller).clone()).into(),
+                Err(TokenReviewFailure::Refused(why)) => AuthnOutcome::invalid(&*why),
                 Err(TokenReviewFailure::Unanswered(why)) => {
-                    Opinion::Error(Unauthenticated::Unanswered(why.to_string()))
+                    AuthnOutcome::Failed(AuthnError::Unavailable(why.to_string()))
                 }
-                Err(TokenReviewFailure::Busy) => Opinion::Error(Unauthenticated::Busy),
+                Err(TokenReviewFailure::Busy) => AuthnOutcome::Failed(AuthnError::TooManyReviews),
             },
         }
     }
 
-    /// The caller that an impersonation makes of somebody. Whether he may was asked before.
-    pub(crate) fn assume(&self, wanted: Impersonation) -> Result<Arc<Caller>, String> {
-        self.finish(wanted.into_caller())
+    /// The caller that results from an impersonation, which must have been authorized before.
+    pub(crate) fn impersonated_caller(&self, wanted: Impersonation) -> Result<Arc<Caller>, String> {
+        self.complete(wanted.into_caller())
     }
 
-    /// Adds the group `system:authenticated`, and the tenant.
-    fn finish(&self, mut caller: Caller) -> Result<Arc<Caller>, String> {
+    /// Adds the group `system:authenticated` and the tenant.
+    fn complete(&self, mut caller: Caller) -> Result<Arc<Caller>, String> {
         if caller.name != self.anonymous.name
             && !caller.in_group(AUTHENTICATED)
             && !caller.in_group(UNAUTHENTICATED)
@@ -349,7 +356,7 @@ impl Authenticator {
     }
 }
 
-/// The tenant that a caller's extra keys name.
+/// The tenant that is named by a caller's extra keys.
 fn tenant(keys: &[String], caller: &Caller) -> Result<Option<String>, String> {
     let named = keys.iter().filter_map(|key| caller.extra.get(key)).flatten();
     let mut tenants = named.filter(|value| !value.is_empty());
@@ -357,7 +364,7 @@ fn tenant(keys: &[String], caller: &Caller) -> Result<Option<String>, String> {
     if tenants.any(|other| other != tenant) {
         return Err(format!("user {:?} has several tenants", caller.name));
     }
-    // PostgreSQL cannot store it in a text.
+    // PostgreSQL cannot store it in a text column.
     if tenant.contains('\0') {
         return Err(format!("the tenant of user {:?} is no text", caller.name));
     }

@@ -1,6 +1,6 @@
 use crate::caller::{AUTHENTICATED, Caller, MASTERS, Via};
 use crate::delegate::Delegate;
-use crate::flow::Rank;
+use crate::flow::PriorityLevel;
 use crate::metrics::ServerMetrics;
 use crate::request::{RequestInfo, ResourceRequest, Verb};
 use futures_util::future::BoxFuture;
@@ -11,29 +11,30 @@ use std::time::Instant;
 use store::{Access, Authorizer, Visibility};
 use tokio::sync::watch;
 
-/// Reviews by kube-apiserver, remembered for a while.
+/// Cached SubjectAccessReviews by kube-apiserver.
 mod review;
-/// Callers who were operators.
+/// Callers who were operators when kube-apiserver was last asked.
 mod operators;
-/// Callers who were not operators.
-mod ordinary;
-/// Answers that both of them remember for a while.
+/// Callers who were not operators when kube-apiserver was last asked.
+mod non_operators;
+/// The set with a retention time that both use.
 mod recent;
 
+use non_operators::KnownNonOperators;
 use operators::KnownOperators;
-use ordinary::OrdinaryPeople;
 pub use review::ReviewAnswer;
 use review::Reviews;
 
-/// The program's own rules, asked before any SubjectAccessReview, and the judge of what an allowed caller sees.
+/// The program's own authorization rules. They are asked before any SubjectAccessReview, and they alone decide what an
+/// allowed caller sees.
 pub trait Policy: Send + Sync + 'static {
-    /// What a caller may do and see, both as of one moment. `operator` is whether he holds the cross-tenant right
-    /// ([`Policy::operator_right`], or `system:masters`).
+    /// What a caller may do and see, both from the same state of the rules. `operator` says whether he has the
+    /// cross-tenant right ([`Policy::operator_right`]) or is in `system:masters`.
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling;
 
-    /// Something to wait for before a ruling counts; the ruling is then asked for again. The rules may read something
-    /// that is a moment behind the store, and a caller who has just been let in must not be refused. The wait ends by
-    /// itself.
+    /// A future to wait for before a ruling counts; afterwards the ruling is computed again. The rules may follow the
+    /// store with a delay, and must not refuse somebody who was granted a role a moment ago. The future must complete
+    /// by itself.
     fn catch_up<'a>(
         &'a self,
         _caller: &Caller,
@@ -43,48 +44,48 @@ pub trait Policy: Send + Sync + 'static {
         None
     }
 
-    /// The cross-tenant right, on a resource at cluster scope.
+    /// The right that makes a caller an operator, who sees all tenants. Its resource is checked at cluster scope.
     fn operator_right(&self) -> Right;
 
     /// Signals when what this caller sees may have changed for another reason than his credential and his rights;
-    /// `None` if it never does. Open watches then ask again. It may signal too often, but never too late: when a
-    /// visibility that was given is not given any more, the signal must have been sent.
+    /// `None` if that cannot happen. Open watches then check again. It may signal too often but never too late: before
+    /// [`Policy::judge`] stops returning a visibility that it has returned, the signal must have been sent.
     fn changes(&self, _caller: &Caller) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// Something to wait for before a caller with [`Policy::changes`] is shown an event that the store has handed out;
-    /// `None` if the rules know already what it and the events before it mean for them. They may read something that
-    /// comes from the store as the event does, and the event may be the very one that takes the caller's sight away.
-    /// When the wait ends, [`Policy::changes`] has signalled. It ends by itself. This is asked at each event: it must
-    /// cost next to nothing.
+    /// A future to wait for before a caller with [`Policy::changes`] is shown an event that the store has delivered;
+    /// `None` if the rules have processed that event and all before it. The rules may follow the same store, and the
+    /// event may be the one after which the caller no longer sees its object. When the future completes,
+    /// [`Policy::changes`] must have signalled. It must complete by itself. This is called for each event, so it must
+    /// be cheap.
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }
 }
 
-/// What the program's own rules say of a request.
+/// The answer of the program's own rules to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling {
     /// Whether it is allowed.
     pub verdict: AuthzVerdict,
-    /// What an allowed caller sees. With [`Visibility::Nothing`] lists are empty and collections delete nothing,
-    /// without a look at the database. If it is not known yet, an error that asks the client to wait: an incomplete
-    /// list would be taken for the whole.
-    pub sight: Result<Visibility, Box<Status>>,
+    /// What an allowed caller sees. With [`Visibility::Nothing`] lists are empty and collections delete nothing, and
+    /// the database is not read. If it is not known yet, an error that asks the client to retry: the client would take
+    /// an incomplete list for a complete one.
+    pub visibility: Result<Visibility, Box<Status>>,
 }
 
-/// What a built-in rule says.
+/// Whether the program's own rules allow a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthzVerdict {
     /// Allowed.
     Allow,
-    /// Refused, whatever the reviews say; the text ends the 403's message.
+    /// Refused without a review; the text ends the message of the 403.
     Deny(String),
-    /// Not for these rules to say.
+    /// These rules do not decide it.
     NoOpinion,
-    /// It is not known yet: the answer asks the client to wait.
-    Later(Box<Status>),
+    /// It is not known yet; the status asks the client to retry.
+    NotReady(Box<Status>),
 }
 
 /// A verb on a resource.
@@ -98,48 +99,48 @@ pub struct Right {
     pub resource: &'static str,
 }
 
-/// The callers who are let in at a path that is not of a resource.
+/// Which callers may use a route, that is, a path that is not of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Admits {
-    /// Everybody, known or not.
-    Everybody,
-    /// Everybody, and credentials are not looked at: bad ones are as good as none.
-    Unasked,
-    /// Everybody who is known, as `system:discovery` says, and whom [`Admits::Reviewed`] lets in.
+pub enum RouteAccess {
+    /// Everybody, including anonymous callers. Credentials are checked, and invalid ones refused.
+    Public,
+    /// Everybody. Credentials are ignored, even invalid ones.
+    PublicUnauthenticated,
+    /// Every authenticated caller, as with the role `system:discovery`, and whoever is [`RouteAccess::Authorized`].
     Authenticated,
-    /// Callers whom the policy or a SubjectAccessReview allows the method and path.
-    Reviewed,
+    /// Callers whom the policy or a SubjectAccessReview allows the method at the path.
+    Authorized,
 }
 
-/// Decides whether a request may go on, and what it sees. In this order: masters, paths open to all, the program's
-/// own rules, documents open to everybody who is known, and SubjectAccessReview.
+/// The authorizer: decides whether a request is allowed and what its caller sees. It asks in this order:
+/// `system:masters`, public routes, the program's own rules, routes for all authenticated callers, SubjectAccessReview.
 pub struct Authorization {
     policy: Arc<dyn Policy>,
     reviews: Option<Reviews>,
     operator: RequestInfo,
-    ordinary: OrdinaryPeople,
+    non_operators: KnownNonOperators,
     operators: KnownOperators,
     metrics: Arc<ServerMetrics>,
 }
 
-/// What is asked, by whom.
+/// The attributes of a request that is to be authorized.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// Who asks.
+    /// Who makes the request.
     pub caller: Arc<Caller>,
-    /// What he asks.
+    /// What he requests.
     pub info: RequestInfo,
 }
 
-/// A request for admission, and for sight of the store.
+/// Everything that the authorizer must know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Demand {
-    /// Who asks for what.
+pub struct AuthorizationRequest {
+    /// Caller and request.
     pub attributes: Attributes,
-    /// Who is let in there.
-    pub admits: Admits,
-    /// Whether the answer is made from the store.
-    pub sees: bool,
+    /// Which callers may use the route; [`RouteAccess::Authorized`] for a resource.
+    pub access: RouteAccess,
+    /// Whether the answer is made from the store, so that the visibility is needed.
+    pub reads_store: bool,
 }
 
 impl std::fmt::Debug for Authorization {
@@ -149,7 +150,7 @@ impl std::fmt::Debug for Authorization {
 }
 
 impl Authorization {
-    /// Without a kube-apiserver to ask, what the policy does not allow is refused.
+    /// Without a kube-apiserver, whatever the policy does not allow is refused.
     pub(crate) fn new(policy: Arc<dyn Policy>, kube: Option<Delegate>, metrics: Arc<ServerMetrics>) -> Self {
         let Right { verb, group, resource } = policy.operator_right();
         let operator = ResourceRequest {
@@ -163,26 +164,26 @@ impl Authorization {
             policy,
             reviews,
             operator: operator.into(),
-            ordinary: OrdinaryPeople::default(),
+            non_operators: KnownNonOperators::default(),
             operators: KnownOperators::default(),
             metrics,
         }
     }
 
-    /// The proof that a caller may do something with a resource, or the answer that he may not. A handler that finds
-    /// that a request does more than its verb says (an update that creates) asks again.
+    /// Returns the proof that a request is allowed, or the status that refuses it. A handler calls this when a request
+    /// turns out to need more than the right for its verb, such as an update that creates.
     pub async fn authorize(&self, attributes: &Attributes) -> Result<Access, Status> {
         let attributes = attributes.clone();
-        let sees = attributes.info.resource().is_some();
-        self.admit(&Demand { attributes, admits: Admits::Reviewed, sees }).await
+        let reads_store = attributes.info.resource().is_some();
+        self.admit(&AuthorizationRequest { attributes, access: RouteAccess::Authorized, reads_store }).await
     }
 
-    pub(crate) async fn admit(&self, demand: &Demand) -> Result<Access, Status> {
-        store::authorize(self, demand).await
+    pub(crate) async fn admit(&self, request: &AuthorizationRequest) -> Result<Access, Status> {
+        store::authorize(self, request).await
     }
 
-    /// Whether a caller may act as somebody with this attribute. The program's own rules can refuse it but not grant
-    /// it: a rule that lets somebody do anything with this server's objects must not let him act as anybody.
+    /// An error unless a caller may impersonate somebody with this attribute. The program's own rules can refuse it but
+    /// not allow it: a rule that allows everything on this server's objects must not allow impersonation.
     pub(crate) async fn may_impersonate(&self, attributes: &Attributes) -> Result<(), Status> {
         let Attributes { caller, .. } = attributes;
         if caller.in_group(MASTERS) {
@@ -190,25 +191,25 @@ impl Authorization {
         }
         match self.policy.judge(caller, &attributes.info, false).verdict {
             AuthzVerdict::Deny(reason) => Err(forbidden(attributes, &reason)),
-            AuthzVerdict::Later(status) => Err(*status),
-            AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.reviewed(attributes).await,
+            AuthzVerdict::NotReady(status) => Err(*status),
+            AuthzVerdict::Allow | AuthzVerdict::NoOpinion => self.check_by_review(attributes).await,
         }
     }
 
-    /// The rank of a caller before anybody is asked about him.
-    pub(crate) fn rank(&self, caller: &Caller) -> Rank {
+    /// The priority of a caller as far as it is known without asking kube-apiserver.
+    pub(crate) fn priority_level(&self, caller: &Caller) -> PriorityLevel {
         if caller.in_group(MASTERS) {
-            Rank::Master
+            PriorityLevel::Master
         } else if self.operators.contains(caller, Instant::now()) {
-            Rank::Operator
+            PriorityLevel::Operator
         } else {
-            Rank::Ordinary
+            PriorityLevel::Ordinary
         }
     }
 
-    /// A request found no room after it was let in.
-    pub(crate) fn found_no_room(&self) {
-        self.metrics.terminated("too many");
+    /// Counts a request that was rejected by an in-flight limit after it had been authorized.
+    pub(crate) fn record_too_many_requests(&self) {
+        self.metrics.record_termination("too many");
     }
 
     /// See [`Policy::changes`].
@@ -221,41 +222,45 @@ impl Authorization {
         self.policy.settle()
     }
 
-    /// Whether the program's own rules still let a caller, who is no operator, see what he saw. While they cannot tell,
-    /// they do.
-    pub(crate) fn still_shows(&self, Attributes { caller, info }: &Attributes, seen: &Visibility) -> bool {
-        let Ruling { verdict, sight } = self.policy.judge(caller, info, false);
-        match (verdict, sight) {
+    /// Whether a caller who is no operator still sees what he saw, by the program's own rules. While the rules are not
+    /// ready, the answer is yes.
+    pub(crate) fn is_still_visible(
+        &self,
+        Attributes { caller, info }: &Attributes,
+        seen: &Visibility,
+    ) -> bool {
+        let Ruling { verdict, visibility } = self.policy.judge(caller, info, false);
+        match (verdict, visibility) {
             (AuthzVerdict::Deny(_), _) => false,
-            (_, Ok(sight)) => sight == *seen,
-            (_, Err(_later)) => true,
+            (_, Ok(visibility)) => visibility == *seen,
+            (_, Err(_not_ready)) => true,
         }
     }
 
-    async fn check(&self, demand: &Demand, verdict: AuthzVerdict) -> Result<(), Status> {
-        let Demand { attributes, admits, .. } = demand;
+    async fn check(&self, request: &AuthorizationRequest, verdict: AuthzVerdict) -> Result<(), Status> {
+        let AuthorizationRequest { attributes, access, .. } = request;
         match verdict {
             AuthzVerdict::Allow => return Ok(()),
             AuthzVerdict::Deny(reason) => return Err(forbidden(attributes, &reason)),
-            AuthzVerdict::Later(status) => return Err(*status),
+            AuthzVerdict::NotReady(status) => return Err(*status),
             AuthzVerdict::NoOpinion => {}
         }
-        if *admits == Admits::Authenticated && attributes.caller.in_group(AUTHENTICATED) {
+        if *access == RouteAccess::Authenticated && attributes.caller.in_group(AUTHENTICATED) {
             return Ok(());
         }
-        self.reviewed(attributes).await
+        self.check_by_review(attributes).await
     }
 
-    async fn reviewed(&self, attributes: &Attributes) -> Result<(), Status> {
+    async fn check_by_review(&self, attributes: &Attributes) -> Result<(), Status> {
         match self.review(attributes).await? {
             ReviewAnswer { allowed: true, .. } => Ok(()),
             ReviewAnswer { reason, .. } => Err(forbidden(attributes, &reason)),
         }
     }
 
-    /// Asks kube-apiserver for a review, but not about users who are not the cluster's, even if their names are the
-    /// same: those of a token issuer that the cluster does not believe, and those who are known by a password of this
-    /// server.
+    /// Asks kube-apiserver for a review. It is not asked about users of a token issuer that the cluster does not trust,
+    /// nor about users known by a password of this server: these are not users of the cluster, even if a name is the
+    /// same.
     async fn review(&self, attributes: &Attributes) -> Result<ReviewAnswer, Status> {
         match &self.reviews {
             Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
@@ -271,103 +276,104 @@ impl Authorization {
         }
         let operator = Attributes { caller: Arc::clone(caller), info: self.operator.clone() };
         let answer = self.review(&operator).await.map(|answer| answer.allowed);
-        if let Ok(operates) = answer {
-            self.operators.note(caller, operates, Instant::now());
+        if let Ok(is_operator) = answer {
+            self.operators.note(caller, is_operator, Instant::now());
         }
         if caller.via != Via::ClusterJwt {
             return answer;
         }
         match answer {
-            Ok(operates) => {
-                self.ordinary.note(caller, operates, Instant::now());
-                Ok(operates)
+            Ok(is_operator) => {
+                self.non_operators.note(caller, is_operator, Instant::now());
+                Ok(is_operator)
             }
-            Err(_unanswered) if self.ordinary.contains(caller, Instant::now()) => Ok(false),
+            Err(_unanswered) if self.non_operators.contains(caller, Instant::now()) => Ok(false),
             Err(error) => Err(error),
         }
     }
 }
 
 impl Authorizer for Authorization {
-    type Request = Demand;
+    type Request = AuthorizationRequest;
     type Refusal = Status;
 
-    async fn decide(&self, demand: &Demand) -> Result<(Arc<str>, Visibility), Status> {
-        let Attributes { caller, info } = &demand.attributes;
+    async fn decide(&self, request: &AuthorizationRequest) -> Result<(Arc<str>, Visibility), Status> {
+        let Attributes { caller, info } = &request.attributes;
         let judge = |operator| self.policy.judge(caller, info, operator);
         let mut ruling = judge(false);
         if let Some(caught_up) = self.policy.catch_up(caller, info, &ruling) {
             caught_up.await;
             ruling = judge(false);
         }
-        let Ruling { mut verdict, sight } = ruling;
-        // Whether the caller is an operator is asked once, and only if it matters.
+        let Ruling { mut verdict, visibility } = ruling;
+        // kube-apiserver is asked at most once whether the caller is an operator, and only if it matters.
         let mut operator = None;
-        let is_open = matches!(demand.admits, Admits::Everybody | Admits::Unasked);
+        let is_open = matches!(request.access, RouteAccess::Public | RouteAccess::PublicUnauthenticated);
         if !caller.in_group(MASTERS) && !is_open {
-            if matches!(verdict, AuthzVerdict::Deny(_) | AuthzVerdict::Later(_)) && info.resource().is_some()
+            if matches!(verdict, AuthzVerdict::Deny(_) | AuthzVerdict::NotReady(_))
+                && info.resource().is_some()
             {
-                let operates = self.is_operator(caller).await?;
-                operator = Some(operates);
-                if operates {
+                let is_operator = self.is_operator(caller).await?;
+                operator = Some(is_operator);
+                if is_operator {
                     verdict = judge(true).verdict;
                 }
             }
-            self.check(demand, verdict).await?;
+            self.check(request, verdict).await?;
         }
-        if !demand.sees {
+        if !request.reads_store {
             return Ok((Arc::from(caller.name.as_str()), Visibility::Nothing));
         }
-        let operates = match operator {
+        let is_operator = match operator {
             Some(known) => known,
             None => self.is_operator(caller).await?,
         };
-        let sight = if operates { judge(true).sight } else { sight };
-        let visibility = sight.map_err(|later| *later)?;
+        let visibility = if is_operator { judge(true).visibility } else { visibility };
+        let visibility = visibility.map_err(|not_ready| *not_ready)?;
         Ok((Arc::from(caller.name.as_str()), visibility))
     }
 }
 
-/// The 403 of a Go API server, letter by letter.
+/// The 403 with the exact message of a Go API server.
 fn forbidden(attributes: &Attributes, reason: &str) -> Status {
     let user = quoted(&attributes.caller.name);
     match &attributes.info {
-        RequestInfo::Resource(asked) => {
-            let why = explained(&cannot(&user, asked), reason);
-            let resource = GroupResource::new(asked.group.as_str(), asked.resource.as_str());
-            Status::forbidden(&resource, asked.object_name(), &why)
+        RequestInfo::Resource(request) => {
+            let why = with_reason(&cannot(&user, request), reason);
+            let resource = GroupResource::new(request.group.as_str(), request.resource.as_str());
+            Status::forbidden(&resource, request.object_name(), &why)
         }
-        RequestInfo::Path(asked) => {
-            let cannot = format!("User {user} cannot {} path {}", asked.verb, quoted(&asked.path));
-            let why = explained(&cannot, reason);
+        RequestInfo::Path(request) => {
+            let cannot = format!("User {user} cannot {} path {}", request.verb, quoted(&request.path));
+            let why = with_reason(&cannot, reason);
             let mut status = Status::failure(403, "Forbidden", format!("forbidden: {why}"));
-            status.details = Some(meta::status::Details::default());
+            status.details = Some(meta::status::StatusDetails::default());
             status
         }
     }
 }
 
-fn cannot(user: &str, asked: &ResourceRequest) -> String {
-    let resource = if asked.subresource.is_empty() {
-        quoted(&asked.resource)
+fn cannot(user: &str, request: &ResourceRequest) -> String {
+    let resource = if request.subresource.is_empty() {
+        quoted(&request.resource)
     } else {
-        quoted(&format!("{}/{}", asked.resource, asked.subresource))
+        quoted(&format!("{}/{}", request.resource, request.subresource))
     };
-    let scope = if asked.namespace.is_empty() {
+    let scope = if request.namespace.is_empty() {
         "at the cluster scope".to_owned()
     } else {
-        format!("in the namespace {}", quoted(&asked.namespace))
+        format!("in the namespace {}", quoted(&request.namespace))
     };
-    let group = quoted(&asked.group);
-    format!("User {user} cannot {} resource {resource} in API group {group} {scope}", asked.verb)
+    let group = quoted(&request.group);
+    format!("User {user} cannot {} resource {resource} in API group {group} {scope}", request.verb)
 }
 
-fn explained(cannot: &str, reason: &str) -> String {
+fn with_reason(cannot: &str, reason: &str) -> String {
     let why = cannot.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     if reason.is_empty() { why } else { format!("{why}: {reason}") }
 }
 
-/// Go's `%q`, for the texts that names are made of.
+/// As Go's `%q` does for the characters that occur in names.
 fn quoted(text: &str) -> String {
     format!("{text:?}")
 }

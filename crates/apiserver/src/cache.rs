@@ -5,15 +5,15 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-/// Answers by key. Each is kept for a while, and at most a bounded number of a bounded weight: the oldest goes first. A caller
-/// who asks for something that another one is already fetching waits for that answer.
+/// A cache of answers by key, limited in age, number and weight. The oldest answer is evicted first. A caller who asks
+/// for something that another one is already fetching waits for that answer.
 #[derive(Debug)]
 pub(crate) struct AnswerCache<K, V> {
     capacity: usize,
-    /// Bytes of memory that they all may take.
+    /// The bytes of memory that all answers together may take.
     weight: usize,
-    /// The bytes that one takes.
-    weigh: fn(&K, &V) -> usize,
+    /// The bytes of memory that one answer takes.
+    weight_of: fn(&K, &V) -> usize,
     inner: Mutex<CacheInner<K, V>>,
 }
 
@@ -28,7 +28,7 @@ struct CacheInner<K, V> {
 #[derive(Debug)]
 struct Slot<V> {
     number: u64,
-    /// Nothing until it is filled.
+    /// 0 until the answer has been fetched.
     weight: usize,
     cell: Arc<OnceCell<CachedAnswer<V>>>,
 }
@@ -40,22 +40,22 @@ struct CachedAnswer<V> {
 }
 
 impl<V> Slot<V> {
-    /// Whether its answer still holds, or is being fetched.
-    fn holds(&self, now: Instant) -> bool {
+    /// Whether its answer has not expired, or is being fetched.
+    fn is_valid(&self, now: Instant) -> bool {
         self.cell.get().is_none_or(|answer| answer.until > now)
     }
 }
 
 impl<K: Eq + Hash + Clone, V> CacheInner<K, V> {
-    /// Whether the oldest answer is of no use any more.
-    fn begins_with_an_old_one(&self, now: Instant) -> bool {
+    /// Whether the oldest answer has expired or was replaced.
+    fn is_oldest_stale(&self, now: Instant) -> bool {
         self.order.front().is_some_and(|(oldest, number)| {
-            self.slots.get(oldest).is_none_or(|slot| slot.number != *number || !slot.holds(now))
+            self.slots.get(oldest).is_none_or(|slot| slot.number != *number || !slot.is_valid(now))
         })
     }
 
-    /// Forgets the oldest answer, if there is one.
-    fn forget_oldest(&mut self) -> bool {
+    /// Removes the oldest answer. Returns whether there was one.
+    fn evict_oldest(&mut self) -> bool {
         let Some((oldest, number)) = self.order.pop_front() else { return false };
         if self.slots.get(&oldest).is_some_and(|slot| slot.number == number)
             && let Some(slot) = self.slots.remove(&oldest)
@@ -67,12 +67,12 @@ impl<K: Eq + Hash + Clone, V> CacheInner<K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
-    pub(crate) fn new(capacity: usize, weight: usize, weigh: fn(&K, &V) -> usize) -> Self {
+    pub(crate) fn new(capacity: usize, weight: usize, weight_of: fn(&K, &V) -> usize) -> Self {
         let inner = CacheInner { slots: HashMap::new(), order: VecDeque::new(), next: 0, weight: 0 };
-        Self { capacity, weight, weigh, inner: Mutex::new(inner) }
+        Self { capacity, weight, weight_of, inner: Mutex::new(inner) }
     }
 
-    /// The answer for a key; `fetch` gives it and how long it holds.
+    /// The answer for a key. `fetch` returns an answer and how long it is valid.
     pub(crate) async fn get_or_fetch<F>(&self, key: &K, fetch: impl FnOnce() -> F) -> V
     where
         F: Future<Output = (V, Duration)>,
@@ -81,24 +81,24 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         if let Some(answer) = cell.get() {
             return answer.value.clone();
         }
-        // Boxed: it is seldom needed, and much larger than the room that every request should have for it.
+        // Boxed: the future is large and seldom needed, and would otherwise enlarge the future of every request.
         let fetched = Box::pin(cell.get_or_init(|| async {
             let (value, ttl) = fetch().await;
-            self.weighed(key, number, (self.weigh)(key, &value));
+            self.set_weight(key, number, (self.weight_of)(key, &value));
             CachedAnswer { value, until: Instant::now() + ttl }
         }));
         fetched.await.value.clone()
     }
 
-    /// The slot's cell, and its number: filled and fresh, being filled, or new.
+    /// The cell of the key's slot, and the slot's number. The cell is filled and valid, being filled, or new.
     fn cell(&self, key: &K) -> (Arc<OnceCell<CachedAnswer<V>>>, u64) {
         let now = Instant::now();
         let mut inner = self.lock();
-        if let Some(slot) = inner.slots.get(key).filter(|slot| slot.holds(now)) {
+        if let Some(slot) = inner.slots.get(key).filter(|slot| slot.is_valid(now)) {
             return (Arc::clone(&slot.cell), slot.number);
         }
-        while inner.begins_with_an_old_one(now) {
-            inner.forget_oldest();
+        while inner.is_oldest_stale(now) {
+            inner.evict_oldest();
         }
         let number = inner.next;
         inner.next += 1;
@@ -108,23 +108,23 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
             inner.weight = inner.weight.saturating_sub(former.weight);
         }
         inner.order.push_back((key.clone(), number));
-        self.make_room(&mut inner);
+        self.evict_excess(&mut inner);
         (cell, number)
     }
 
-    /// Counts an answer that has come, if its slot is still there.
-    fn weighed(&self, key: &K, number: u64, weight: usize) {
+    /// Records the weight of a fetched answer, if its slot has not been evicted.
+    fn set_weight(&self, key: &K, number: u64, weight: usize) {
         let mut inner = self.lock();
         if let Some(slot) = inner.slots.get_mut(key).filter(|slot| slot.number == number) {
             slot.weight = weight;
             inner.weight = inner.weight.saturating_add(weight);
         }
-        self.make_room(&mut inner);
+        self.evict_excess(&mut inner);
     }
 
-    fn make_room(&self, inner: &mut CacheInner<K, V>) {
+    fn evict_excess(&self, inner: &mut CacheInner<K, V>) {
         while inner.order.len() > self.capacity || inner.weight > self.weight {
-            if !inner.forget_oldest() {
+            if !inner.evict_oldest() {
                 return;
             }
         }

@@ -1,22 +1,23 @@
 use std::collections::BTreeMap;
 
-/// What a text takes in memory beside its bytes, and what a caller takes beside his texts.
+/// Bytes of memory that a text takes in addition to its own bytes.
 const TEXT_WEIGHT: usize = 48;
+/// Bytes of memory that a caller takes in addition to his texts.
 const CALLER_WEIGHT: usize = 512;
 
-/// The group that may do anything without a review: kube-apiserver's own probes must not depend on one.
+/// The group that may do everything without a review: the requests of kube-apiserver itself must not depend on one.
 pub(crate) const MASTERS: &str = "system:masters";
-/// The group of everybody who is known.
+/// The group of all authenticated callers.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody else.
+/// The group of all other callers.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// Who asks, after authentication.
+/// Who sends a request, as authentication found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Caller {
     /// User name.
     pub name: String,
-    /// User id, when the authenticator knows one.
+    /// User id, if the authenticator knows one.
     pub uid: String,
     /// Groups; `system:authenticated` included.
     pub groups: Vec<String>,
@@ -24,7 +25,7 @@ pub struct Caller {
     pub extra: BTreeMap<String, Vec<String>>,
     /// The tenant that the authenticator found, by the configured extra keys or token claim.
     pub tenant: Option<String>,
-    /// How the caller came.
+    /// How the caller was authenticated.
     pub via: Via,
     /// When his credential ends, in Unix seconds, if the credential says so.
     pub expires: Option<i64>,
@@ -42,14 +43,14 @@ pub enum Via {
     Certificate,
     /// A JSON web token of a configured issuer.
     Jwt,
-    /// The same of an issuer that kube-apiserver also believes, with the same names: he is one of the cluster's
-    /// users.
+    /// A JSON web token of an issuer that kube-apiserver also accepts and maps to the same names: the caller is a user
+    /// of the cluster.
     ClusterJwt,
     /// A token that kube-apiserver reviewed.
     TokenReview,
-    /// A name and a password, at a route that takes them.
+    /// A name and a password, at a route with a dialect.
     Password,
-    /// By another caller, who may act as this one.
+    /// Another caller impersonates this one.
     Impersonation,
 }
 
@@ -65,13 +66,13 @@ impl Caller {
         [&self.name, &self.uid].into_iter().chain(&self.groups).chain(extra)
     }
 
-    /// About how many bytes of memory he takes: three thousand groups of one letter each are much.
+    /// About how many bytes of memory he takes. Many short groups take much more than their letters.
     pub(crate) fn weight(&self) -> usize {
         self.texts()
             .fold(CALLER_WEIGHT, |sum, text| sum.saturating_add(text.len()).saturating_add(TEXT_WEIGHT))
     }
 
-    /// Whether anything at all is known of him.
+    /// Whether he is not anonymous.
     pub fn is_known(&self) -> bool {
         self.via != Via::Anonymous
     }

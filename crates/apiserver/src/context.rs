@@ -3,7 +3,7 @@ use crate::authn::Authenticator;
 use crate::authz::Authorization;
 use crate::caller::Caller;
 use crate::request::RequestInfo;
-use crate::tenure::Tenure;
+use crate::stream_authorization::StreamAuthorization;
 use std::sync::Arc;
 use store::Access;
 use tokio::time::Instant;
@@ -11,28 +11,28 @@ use tokio::time::Instant;
 /// One authorized request, from the router to the audit log.
 #[derive(Debug)]
 pub struct RequestContext {
-    /// What is asked.
+    /// The parsed request.
     pub info: RequestInfo,
-    /// By whom.
+    /// Who makes it.
     pub caller: Arc<Caller>,
-    /// The proof that he may, and what he sees.
+    /// The proof that he is authorized, and what he sees.
     pub access: Access,
-    /// Asked if a request turns out to need more than its verb's right; without it, there is no further right.
+    /// For requests that turn out to need more than the right for their verb. Without it, such rights are refused.
     pub authorization: Option<Arc<Authorization>>,
-    /// Asked by a handler that obtains a credential by itself, such as a login.
+    /// For handlers that obtain a credential by themselves, such as a login.
     pub authenticator: Option<Arc<Authenticator>>,
-    /// When an answer must be out; streams have their own.
+    /// When the request times out; a stream has a lifetime of its own.
     pub deadline: Instant,
     /// `Audit-ID` of the request.
     pub audit_id: Arc<str>,
-    /// What the answer depends on, if it is a stream.
-    pub tenure: Option<Box<Tenure>>,
+    /// What must still be allowed while the answer is sent, if that is a stream.
+    pub stream_authorization: Option<Box<StreamAuthorization>>,
     /// What a write did, for the audit log. The handler sets it.
     pub outcome: Option<AuditedChange>,
 }
 
 impl RequestContext {
-    /// A request that is not a stream, and has no authorizer or authenticator to ask.
+    /// A context without an authorizer and an authenticator, for a request that is not a stream.
     pub fn new(info: RequestInfo, caller: Arc<Caller>, access: Access, deadline: Instant) -> Self {
         Self {
             info,
@@ -42,7 +42,7 @@ impl RequestContext {
             authenticator: None,
             deadline,
             audit_id: Arc::from(""),
-            tenure: None,
+            stream_authorization: None,
             outcome: None,
         }
     }

@@ -1,4 +1,4 @@
-use crate::metrics::Delegated;
+use crate::metrics::DelegationMetrics;
 use http::{Request, StatusCode, header};
 use runtime::{Backoff, trace};
 use serde::Serialize;
@@ -9,37 +9,37 @@ use tokio::time::Instant;
 
 /// How long a review may take, retries included (`apiserver/pkg/server/options`).
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
-/// First wait before a review is tried again.
-const RETRY_FLOOR: Duration = Duration::from_millis(500);
-/// Longest wait before a review is tried again.
-const RETRY_CEILING: Duration = Duration::from_secs(2);
-/// How often a review is tried.
-const TRIES: u32 = 5;
+/// The delay before the first retry of a review.
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The longest delay before a retry of a review.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
+/// How often a review is attempted.
+const ATTEMPTS_MAX: u32 = 5;
 
-/// The core kube-apiserver, and how much it is asked.
+/// The kube-apiserver that reviews are delegated to, and the limits for asking it.
 #[derive(Clone)]
 pub(crate) struct Delegate {
     pub(crate) client: kube::Client,
-    /// Reviews at once for callers who are not known.
-    pub(crate) strangers: usize,
-    /// How long an answer holds.
+    /// Concurrent reviews for callers who are not authenticated.
+    pub(crate) unauthenticated_reviews: usize,
+    /// How long an answer is cached.
     pub(crate) ttl: Duration,
 }
 
 impl Delegate {
-    /// Room for the reviews of those who are not known.
-    pub(crate) fn room(&self) -> Semaphore {
-        Semaphore::new(self.strangers.min(Semaphore::MAX_PERMITS))
+    /// Permits for reviews for callers who are not authenticated.
+    pub(crate) fn unauthenticated_permits(&self) -> Semaphore {
+        Semaphore::new(self.unauthenticated_reviews.min(Semaphore::MAX_PERMITS))
     }
 }
 
-/// Posts a review to the core kube-apiserver, and again after a failure that may pass. The error's text is for the
+/// Posts a review to kube-apiserver, with retries after failures that may be temporary. The error's text is for the
 /// log, not for clients.
 pub(crate) async fn review<B, A>(
     client: &kube::Client,
     path: &str,
     body: &B,
-    metrics: &Delegated,
+    metrics: &DelegationMetrics,
 ) -> Result<A, String>
 where
     B: Serialize + Sync,
@@ -65,8 +65,8 @@ async fn post<A: DeserializeOwned>(
     path: &str,
     body: &[u8],
 ) -> Result<A, DelegateFailure> {
-    let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
-    let mut tries = 1;
+    let mut backoff = Backoff::new(MIN_RETRY_DELAY, MAX_RETRY_DELAY);
+    let mut attempts = 1;
     loop {
         let mut request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         if let Some(parent) = trace::traceparent() {
@@ -83,12 +83,13 @@ async fn post<A: DeserializeOwned>(
             kube::Error::Api(status) => Some(status.code),
             _ => None,
         };
-        let passes = code.is_none_or(|code| code >= 500 || code == StatusCode::TOO_MANY_REQUESTS.as_u16())
+        let is_retryable = code
+            .is_none_or(|code| code >= 500 || code == StatusCode::TOO_MANY_REQUESTS.as_u16())
             && !matches!(error, kube::Error::SerdeError(_));
-        if !passes || tries == TRIES {
+        if !is_retryable || attempts == ATTEMPTS_MAX {
             return Err(DelegateFailure { code, text: error.to_string() });
         }
-        tries += 1;
+        attempts += 1;
         tracing::debug!(path, %error, "review failed, trying again");
         backoff.wait().await;
     }

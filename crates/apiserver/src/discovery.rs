@@ -1,13 +1,14 @@
-//! Discovery documents, legacy and aggregated, and OpenAPI documents: routes for everybody who is known.
+//! The routes of the discovery documents, legacy and aggregated, and of the OpenAPI documents. Every authenticated
+//! caller may read them.
 
 mod documents;
 
 pub use documents::Documents;
 
-use crate::authz::Admits;
+use crate::authz::RouteAccess;
 use crate::request::Query;
-use crate::response::{self, Style, bytes_response, clauses, rendered};
-use crate::routes::{Reach, Route};
+use crate::response::{self, Style, bytes_response, clauses, rendered_response};
+use crate::routes::{PathMatch, Route};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use documents::Document;
@@ -18,27 +19,26 @@ use std::sync::Arc;
 
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
-/// The media types by which kubectl and client-go ask for OpenAPI v2. The first is not a valid media type by the
-/// standard.
-const OPENAPI_V2_PROTOBUF_ASKED: [&str; 2] =
+/// The subtypes with which kubectl and client-go ask for OpenAPI v2. The first one is not valid by the standard.
+const OPENAPI_V2_PROTOBUF_ACCEPTED: [&str; 2] =
     ["com.github.proto-openapi.spec.v2@v1.0+protobuf", "com.github.proto-openapi.spec.v2.v1.0+protobuf"];
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// A moment far enough away for a document whose URL changes with its content.
-const FAR_AWAY: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
+/// `Expires` of a document whose URL changes with its content.
+const FAR_FUTURE: &str = "Fri, 31 Dec 2100 23:59:59 GMT";
 
 impl Documents {
     /// Where the documents are served.
     pub fn routes(self: &Arc<Self>) -> Vec<Route> {
         let of = |root: &str| {
             let documents = Arc::clone(self);
-            Route::document(root, Admits::Authenticated, move |cx, request| {
+            Route::document(root, RouteAccess::Authenticated, move |cx, request| {
                 let answer = answer(&documents, cx.info.path(), request);
                 answer.unwrap_or_else(|status| {
-                    response::failure(&status, &Style::of_error(request.headers(), request.uri()))
+                    response::error_response(&status, &Style::of_error(request.headers(), request.uri()))
                 })
             })
-            .reaching(Reach::Tree)
-            .listing(self.paths().filter(|path| path.starts_with(root)).map(str::to_owned))
+            .with_path_match(PathMatch::Prefix)
+            .with_index_paths(self.paths().filter(|path| path.starts_with(root)).map(str::to_owned))
         };
         vec![of("/apis"), of("/openapi")]
     }
@@ -53,18 +53,18 @@ fn answer(documents: &Documents, path: &str, request: &Request<Body>) -> Result<
         "/openapi/v2" if wants_protobuf(headers) => {
             Ok(with_etag(&documents.openapi_v2_protobuf, OPENAPI_V2_PROTOBUF, headers))
         }
-        "/openapi/v2" => described(&documents.openapi_v2, headers, None),
-        "/openapi/v3" => described(&documents.openapi_v3, headers, None),
+        "/openapi/v2" => openapi_response(&documents.openapi_v2, headers, None),
+        "/openapi/v3" => openapi_response(&documents.openapi_v3, headers, None),
         path => match (documents.legacy(path), documents.openapi_v3_of(path)) {
-            (Some(json), _) => legacy(json, headers, &style),
-            (None, Some(document)) => described(document, headers, query),
+            (Some(json), _) => legacy_response(json, headers, &style),
+            (None, Some(document)) => openapi_response(document, headers, query),
             (None, None) => Err(Status::no_such_path()),
         },
     }
 }
 
-fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
-    // They have no other form, such as a table.
+fn legacy_response(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
+    // These documents have no other form, such as a table.
     let acceptable = headers.get(ACCEPT).is_none_or(HeaderValue::is_empty)
         || clauses(headers).iter().any(|clause| {
             clause.parameter("as").is_none() && (clause.covers("json") || clause.covers("yaml"))
@@ -72,13 +72,13 @@ fn legacy(json: &Bytes, headers: &HeaderMap, style: &Style) -> Result<Response<B
     if !acceptable {
         return Err(Status::not_acceptable(&["application/json", "application/yaml"]));
     }
-    Ok(rendered(StatusCode::OK, BytesMut::from(&**json), style))
+    Ok(rendered_response(StatusCode::OK, BytesMut::from(&**json), style))
 }
 
 /// `/apis`: aggregated for clients that ask for it, legacy for all others.
 fn group_list(documents: &Documents, headers: &HeaderMap, style: &Style) -> Result<Response<Body>, Status> {
     if headers.get(ACCEPT).is_none_or(HeaderValue::is_empty) {
-        return legacy(&documents.groups, headers, style);
+        return legacy_response(&documents.groups, headers, style);
     }
     for clause in clauses(headers) {
         let is_json = clause.covers("json");
@@ -87,12 +87,12 @@ fn group_list(documents: &Documents, headers: &HeaderMap, style: &Style) -> Resu
         }
         let wanted = (clause.parameter("g"), clause.parameter("v"), clause.parameter("as"));
         match wanted {
-            (_, _, None) => return legacy(&documents.groups, headers, style),
+            (_, _, None) => return legacy_response(&documents.groups, headers, style),
             (Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList")) if is_json => {
-                return Ok(aggregated(&documents.aggregated_v2, DISCOVERY_V2, headers));
+                return Ok(aggregated_response(&documents.aggregated_v2, DISCOVERY_V2, headers));
             }
             (Some("apidiscovery.k8s.io"), Some("v2beta1"), Some("APIGroupDiscoveryList")) if is_json => {
-                return Ok(aggregated(&documents.aggregated_v2beta1, DISCOVERY_V2BETA1, headers));
+                return Ok(aggregated_response(&documents.aggregated_v2beta1, DISCOVERY_V2BETA1, headers));
             }
             _ => {}
         }
@@ -100,24 +100,29 @@ fn group_list(documents: &Documents, headers: &HeaderMap, style: &Style) -> Resu
     Err(Status::not_acceptable(&["application/json", "application/yaml", DISCOVERY_V2, DISCOVERY_V2BETA1]))
 }
 
-fn aggregated(document: &Document, content_type: &'static str, headers: &HeaderMap) -> Response<Body> {
+fn aggregated_response(
+    document: &Document,
+    content_type: &'static str,
+    headers: &HeaderMap,
+) -> Response<Body> {
     let mut response = with_etag(document, content_type, headers);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-/// Whether protobuf is asked for, and before JSON.
+/// Whether the client prefers protobuf to JSON.
 fn wants_protobuf(headers: &HeaderMap) -> bool {
     let clauses = clauses(headers);
     let wanted = clauses
         .iter()
-        .find(|c| c.covers("json") || OPENAPI_V2_PROTOBUF_ASKED.iter().any(|subtype| c.covers(subtype)));
+        .find(|c| c.covers("json") || OPENAPI_V2_PROTOBUF_ACCEPTED.iter().any(|subtype| c.covers(subtype)));
     wanted.is_some_and(|clause| !clause.covers("json"))
 }
 
-/// An OpenAPI document. A stale hash in the URL gets the new document, not a redirect, which the aggregator refuses.
-fn described(
+/// An OpenAPI document. A request with an old hash gets the new document, since the aggregator does not follow a
+/// redirect.
+fn openapi_response(
     document: &Document,
     headers: &HeaderMap,
     query: Option<&str>,
@@ -132,7 +137,7 @@ fn described(
     let hash = Query::parse(query);
     if hash.get("hash") == Some(document.hash.as_str()) {
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
-        response.headers_mut().insert(EXPIRES, HeaderValue::from_static(FAR_AWAY));
+        response.headers_mut().insert(EXPIRES, HeaderValue::from_static(FAR_FUTURE));
     }
     Ok(response)
 }

@@ -1,8 +1,7 @@
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// Every way the server can fail to start or to take over new credentials. Errors of a client are a
-/// [`meta::status::Status`] instead.
+/// Why the server cannot start or cannot use new credentials. The errors of requests are a [`meta::status::Status`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file that the settings name cannot be read.
@@ -13,7 +12,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// A certificate, key or bundle is not what it should be.
+    /// A certificate, key or CA bundle is invalid.
     #[error("{what}: {why}")]
     Credentials {
         /// Which one.
@@ -24,7 +23,7 @@ pub enum Error {
     /// A setting that cannot work.
     #[error("{0}")]
     Settings(String),
-    /// The file of the issuers is not what Kubernetes and this server demand.
+    /// The file of the issuers is invalid for Kubernetes or for this server.
     #[error("{}: invalid AuthenticationConfiguration: {why}", path.display())]
     AuthenticationConfiguration {
         /// Which file.
@@ -40,10 +39,10 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// A server of a token issuer gave no answer that can be used.
+    /// The server of a token issuer gave no usable answer.
     #[error("{url}: {why}")]
     Issuer {
-        /// What was asked.
+        /// The URL of the request.
         url: String,
         /// Why.
         why: String,

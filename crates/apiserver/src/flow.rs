@@ -1,5 +1,5 @@
 use crate::caller::Caller;
-use crate::seldom::Seldom;
+use crate::log_throttle::LogThrottle;
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
@@ -7,106 +7,107 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often the log is told of the same user who is refused.
-const TELL_EVERY: Duration = Duration::from_secs(10);
-/// Users who were told of lately, at most.
-const TOLD_MAX: usize = 1024;
+/// Shortest time between two log lines about the same rejected user.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// How many rejected users are remembered for this.
+const LOGGED_USERS_MAX: usize = 1024;
 
-/// The class of requests that a request counts in.
+/// The in-flight limit that a request counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Counts nowhere and is never refused for lack of room: health, metrics, documents.
+    /// Counts against no limit and is never rejected with 429: health, metrics, documents.
     Exempt,
-    /// Changes nothing.
+    /// Read-only.
     Read,
-    /// Changes something: goes into the audit log.
+    /// Mutating: goes into the audit log.
     Write,
-    /// An answer that outlives every deadline, such as a watch.
+    /// A long-running request without a deadline, such as a watch.
     Stream,
 }
 
-/// How many requests may be under way at once, on one replica.
+/// How many requests may be in flight at once, on one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests that change nothing.
+    /// Read-only requests.
     pub reads: usize,
-    /// Requests that change something.
+    /// Mutating requests.
     pub writes: usize,
     /// Watches.
     pub watches: usize,
-    /// Reviews of tokens that were never good, and of what callers without credentials want.
-    pub strangers: usize,
+    /// Reviews of tokens that were never valid, and access reviews for anonymous callers.
+    pub unauthenticated_reviews: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { reads: 400, writes: 200, watches: 10_000, strangers: 32 }
+        Self { reads: 400, writes: 200, watches: 10_000, unauthenticated_reviews: 32 }
     }
 }
 
-/// The rank of a caller, as far as it is known when he comes.
+/// The priority of a caller, as far as it is known before kube-apiserver is asked about him.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rank {
-    /// Shares the places with everybody else.
+pub(crate) enum PriorityLevel {
+    /// Uses the common pool.
     Ordinary,
-    /// Has the reserve beside them, which he shares with the other operators.
+    /// Also uses the reserve, which he shares with the other operators.
     Operator,
-    /// Is counted but never refused.
+    /// Is counted but never rejected.
     Master,
 }
 
-/// A number of places. No tenant takes more than half of them. Once half of them are taken, no tenant takes more than
-/// an even share. The shares are counted for one tenant more than there are, so the next tenant finds his share free.
-/// The users of a tenant divide what it may have in the same way: evenly once half of it is taken. A user without a
-/// tenant counts as a tenant of his own. A tenant without any place gets one even when all are taken, up to a quarter
-/// more than there are. Operators have a quarter as many places of their own.
+/// A limit of requests in flight that tenants share fairly. No tenant holds more than half of the permits. Once half
+/// of all permits are in use, a tenant holds at most an even share. The shares are computed for one tenant more than
+/// there are, so that the share of the next tenant is free. The users of a tenant share its permits by the same rule:
+/// evenly, once half of them are in use. A user without a tenant counts as a tenant of his own. A tenant without a
+/// permit gets one even when all are in use, up to a quarter beyond the limit. Operators have a reserve, of a quarter
+/// of the limit.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct InFlightLimiter {
     limit: usize,
     hasher: RandomState,
-    rooms: Mutex<Rooms>,
-    shown: Gauge,
-    /// Users who found no room.
-    refused: Seldom<u64>,
+    pools: Mutex<Pools>,
+    in_use: Gauge,
+    /// Users who were rejected.
+    rejections: LogThrottle<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Rooms {
-    common: Taken,
-    /// The operators'.
-    reserve: Taken,
+struct Pools {
+    common: PoolUsage,
+    /// For operators only.
+    reserve: PoolUsage,
 }
 
-/// The part of the lane that a place is in.
+/// The pool that a permit is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum Pool {
     Common,
     Reserve,
 }
 
-/// Places by those who hold some. Hashes of 64 bits with a secret key stand for names.
+/// The permits of a pool that are in use, by tenant and by user (see [`CallerHash`]).
 #[derive(Debug, Default)]
-struct Taken {
-    all: usize,
-    tenants: HashMap<u64, Share>,
+struct PoolUsage {
+    total: usize,
+    tenants: HashMap<u64, TenantUsage>,
     users: HashMap<u64, usize>,
 }
 
 #[derive(Debug, Default)]
-struct Share {
-    places: usize,
-    /// Users of the tenant that hold a place.
+struct TenantUsage {
+    held: usize,
+    /// Users of the tenant that hold a permit.
     users: usize,
 }
 
-/// The tenant and user of a place.
+/// A caller's tenant and user, as hashes of 64 bits with a secret key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LaneHolder {
+pub(crate) struct CallerHash {
     pub(crate) tenant: u64,
     pub(crate) user: u64,
 }
 
-impl LaneHolder {
+impl CallerHash {
     pub(crate) fn of(caller: &Caller, hasher: &RandomState) -> Self {
         let tenant = caller.tenant.as_deref();
         let user = hasher.hash_one((tenant, &caller.name));
@@ -114,122 +115,133 @@ impl LaneHolder {
     }
 }
 
-impl Lane {
-    pub(crate) fn new(limit: usize, shown: Gauge) -> Arc<Self> {
-        let refused = Seldom::new(TELL_EVERY, TOLD_MAX);
-        Arc::new(Self { limit, hasher: RandomState::new(), rooms: Mutex::default(), shown, refused })
+impl InFlightLimiter {
+    pub(crate) fn new(limit: usize, in_use: Gauge) -> Arc<Self> {
+        let rejections = LogThrottle::new(LOG_INTERVAL, LOGGED_USERS_MAX);
+        Arc::new(Self { limit, hasher: RandomState::new(), pools: Mutex::default(), in_use, rejections })
     }
 
-    /// A place for a caller's request.
-    pub(crate) fn enter(self: &Arc<Self>, caller: &Caller, rank: Rank) -> Option<LanePlace> {
-        let holder = LaneHolder::of(caller, &self.hasher);
-        let room = self.lock().take(holder, rank, self.limit)?;
-        self.shown.inc();
-        Some(LanePlace { lane: Arc::clone(self), room, holder })
+    /// A permit for a caller's request; `None` if the limit is reached for him.
+    pub(crate) fn try_acquire(
+        self: &Arc<Self>,
+        caller: &Caller,
+        priority: PriorityLevel,
+    ) -> Option<InFlightPermit> {
+        let caller_hash = CallerHash::of(caller, &self.hasher);
+        let pool = self.lock().acquire(caller_hash, priority, self.limit)?;
+        self.in_use.inc();
+        Some(InFlightPermit { limiter: Arc::clone(self), pool, caller_hash })
     }
 
-    /// Tells the log that a caller found no room, unless it was told of him just now. `class`: what he wanted it for.
-    pub(crate) fn tell_refusal(&self, caller: &Caller, class: &str) {
-        if let Some(left_out) = self.refusals_to_tell(caller) {
+    /// Logs that a caller was rejected, unless that was logged a moment ago. `class` says what he asked a permit for.
+    pub(crate) fn log_rejection(&self, caller: &Caller, class: &str) {
+        if let Some(suppressed) = self.suppressed_rejections(caller) {
             let tenant = caller.tenant.as_deref().unwrap_or_default();
-            tracing::warn!(user = caller.name, tenant, class, left_out, "there is no room for a caller");
+            tracing::warn!(
+                user = caller.name,
+                tenant,
+                class,
+                left_out = suppressed,
+                "there is no room for a caller"
+            );
         }
     }
 
-    /// How often a caller found no room since the log was told last; `None` if it is not to be told again yet.
-    fn refusals_to_tell(&self, caller: &Caller) -> Option<u64> {
-        self.refused.left_out(LaneHolder::of(caller, &self.hasher).user)
+    /// How many rejections of a caller were not logged since the last log line; `None` if it is too early for another.
+    fn suppressed_rejections(&self, caller: &Caller) -> Option<u64> {
+        self.rejections.try_log(CallerHash::of(caller, &self.hasher).user)
     }
 
-    /// How many places are taken.
-    pub(crate) fn shown(&self) -> Gauge {
-        self.shown.clone()
+    /// The number of permits in use.
+    pub(crate) fn in_use(&self) -> Gauge {
+        self.in_use.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rooms> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Pools> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Rooms {
-    fn take(&mut self, holder: LaneHolder, rank: Rank, limit: usize) -> Option<Room> {
-        if rank == Rank::Master || self.common.has_room(holder, limit) {
-            self.common.take(holder);
-            return Some(Room::Common);
+impl Pools {
+    fn acquire(&mut self, caller_hash: CallerHash, priority: PriorityLevel, limit: usize) -> Option<Pool> {
+        if priority == PriorityLevel::Master || self.common.has_capacity(caller_hash, limit) {
+            self.common.acquire(caller_hash);
+            return Some(Pool::Common);
         }
-        let is_free = rank == Rank::Operator && self.reserve.has_room(holder, (limit / 4).max(1));
+        let is_free =
+            priority == PriorityLevel::Operator && self.reserve.has_capacity(caller_hash, (limit / 4).max(1));
         is_free.then(|| {
-            self.reserve.take(holder);
-            Room::Reserve
+            self.reserve.acquire(caller_hash);
+            Pool::Reserve
         })
     }
 }
 
-impl Taken {
-    fn take(&mut self, holder: LaneHolder) {
-        self.all += 1;
-        let own = self.users.entry(holder.user).or_default();
+impl PoolUsage {
+    fn acquire(&mut self, caller_hash: CallerHash) {
+        self.total += 1;
+        let own = self.users.entry(caller_hash.user).or_default();
         *own += 1;
         let first = *own == 1;
-        let share = self.tenants.entry(holder.tenant).or_default();
-        share.places += 1;
+        let share = self.tenants.entry(caller_hash.tenant).or_default();
+        share.held += 1;
         share.users += usize::from(first);
     }
 
-    /// Whether one more place is fair.
-    fn has_room(&self, holder: LaneHolder, limit: usize) -> bool {
-        let own = self.users.get(&holder.user).copied().unwrap_or_default();
-        let (places, users) =
-            self.tenants.get(&holder.tenant).map_or((0, 0), |share| (share.places, share.users));
-        if places == 0 {
-            return self.all < limit + limit / 4;
+    /// Whether the caller may hold one more permit.
+    fn has_capacity(&self, caller_hash: CallerHash, limit: usize) -> bool {
+        let own = self.users.get(&caller_hash.user).copied().unwrap_or_default();
+        let (held, users) =
+            self.tenants.get(&caller_hash.tenant).map_or((0, 0), |share| (share.held, share.users));
+        if held == 0 {
+            return self.total < limit + limit / 4;
         }
-        let tenants = if self.all < limit / 2 { 2 } else { self.tenants.len() + 1 };
+        let tenants = if self.total < limit / 2 { 2 } else { self.tenants.len() + 1 };
         let most = (limit / tenants).max(1);
         if own == 0 {
-            return self.all < limit && places < most + most / 4;
+            return self.total < limit && held < most + most / 4;
         }
-        let is_crowded = places >= most / 2;
-        self.all < limit && places < most && (!is_crowded || own < (most / users.max(1)).max(1))
+        let is_crowded = held >= most / 2;
+        self.total < limit && held < most && (!is_crowded || own < (most / users.max(1)).max(1))
     }
 
-    fn give_back(&mut self, holder: LaneHolder) {
-        self.all -= 1;
+    fn release(&mut self, caller_hash: CallerHash) {
+        self.total -= 1;
         let mut last = false;
-        if let Entry::Occupied(mut own) = self.users.entry(holder.user) {
+        if let Entry::Occupied(mut own) = self.users.entry(caller_hash.user) {
             *own.get_mut() -= 1;
             last = *own.get() == 0;
             if last {
                 own.remove();
             }
         }
-        if let Entry::Occupied(mut share) = self.tenants.entry(holder.tenant) {
-            share.get_mut().places -= 1;
+        if let Entry::Occupied(mut share) = self.tenants.entry(caller_hash.tenant) {
+            share.get_mut().held -= 1;
             share.get_mut().users -= usize::from(last);
-            if share.get().places == 0 {
+            if share.get().held == 0 {
                 share.remove();
             }
         }
     }
 }
 
-/// A place in a lane, until it is dropped.
+/// A permit of a limiter, held until it is dropped.
 #[derive(Debug)]
-pub(crate) struct LanePlace {
-    lane: Arc<Lane>,
-    room: Room,
-    holder: LaneHolder,
+pub(crate) struct InFlightPermit {
+    limiter: Arc<InFlightLimiter>,
+    pool: Pool,
+    caller_hash: CallerHash,
 }
 
-impl Drop for LanePlace {
+impl Drop for InFlightPermit {
     fn drop(&mut self) {
-        let mut rooms = self.lane.lock();
-        match self.room {
-            Room::Common => rooms.common.give_back(self.holder),
-            Room::Reserve => rooms.reserve.give_back(self.holder),
+        let mut pools = self.limiter.lock();
+        match self.pool {
+            Pool::Common => pools.common.release(self.caller_hash),
+            Pool::Reserve => pools.reserve.release(self.caller_hash),
         }
-        drop(rooms);
-        self.lane.shown.dec();
+        drop(pools);
+        self.limiter.in_use.dec();
     }
 }
 
@@ -241,68 +253,74 @@ mod tests {
         Caller { name: name.to_owned(), tenant: tenant.map(str::to_owned), ..Caller::default() }
     }
 
-    /// Asks so many times. Returns the places that were given.
-    fn enter(lane: &Arc<Lane>, caller: &Caller, times: usize) -> Vec<LanePlace> {
-        (0..times).filter_map(|_| lane.enter(caller, Rank::Ordinary)).collect()
+    /// Asks so many times. Returns the permits that were given.
+    fn acquire_up_to(limiter: &Arc<InFlightLimiter>, caller: &Caller, times: usize) -> Vec<InFlightPermit> {
+        (0..times).filter_map(|_| limiter.try_acquire(caller, PriorityLevel::Ordinary)).collect()
     }
 
-    fn crowd(lane: &Arc<Lane>, tenant: Option<&str>, users: usize) -> Vec<LanePlace> {
-        (0..users).filter_map(|n| lane.enter(&user(&format!("user-{n}"), tenant), Rank::Ordinary)).collect()
+    fn crowd(limiter: &Arc<InFlightLimiter>, tenant: Option<&str>, users: usize) -> Vec<InFlightPermit> {
+        (0..users)
+            .filter_map(|n| limiter.try_acquire(&user(&format!("user-{n}"), tenant), PriorityLevel::Ordinary))
+            .collect()
     }
 
     #[test]
     fn a_lane_is_full_a_quarter_beyond_its_limit_but_for_masters() {
-        let lane = Lane::new(8, Gauge::default());
-        let places = crowd(&lane, None, 20);
-        assert_eq!(places.len(), 10);
-        let root = lane.enter(&user("root", None), Rank::Master);
+        let limiter = InFlightLimiter::new(8, Gauge::default());
+        let held = crowd(&limiter, None, 20);
+        assert_eq!(held.len(), 10);
+        let root = limiter.try_acquire(&user("root", None), PriorityLevel::Master);
         assert!(root.is_some());
-        drop((places, root));
-        let rooms = lane.lock();
-        let Taken { all, tenants, users } = &rooms.common;
-        assert_eq!((*all, tenants.len(), users.len()), (0, 0, 0));
+        drop((held, root));
+        let pools = limiter.lock();
+        let PoolUsage { total, tenants, users } = &pools.common;
+        assert_eq!((*total, tenants.len(), users.len()), (0, 0, 0));
     }
 
     #[test]
     fn nobody_alone_takes_more_than_half_and_who_comes_next_finds_his_share() {
-        let lane = Lane::new(100, Gauge::default());
+        let limiter = InFlightLimiter::new(100, Gauge::default());
         let busy = user("busy", None);
-        let mut places = enter(&lane, &busy, 200);
-        assert_eq!(places.len(), 50);
-        let other = enter(&lane, &user("other", None), 200);
+        let mut held = acquire_up_to(&limiter, &busy, 200);
+        assert_eq!(held.len(), 50);
+        let other = acquire_up_to(&limiter, &user("other", None), 200);
         assert_eq!(other.len(), 33, "one share of three");
-        let third = enter(&lane, &user("third", None), 200);
+        let third = acquire_up_to(&limiter, &user("third", None), 200);
         assert_eq!(third.len(), 17, "all that is free");
-        let late = enter(&lane, &user("late", None), 200);
+        let late = acquire_up_to(&limiter, &user("late", None), 200);
         assert_eq!(late.len(), 1, "who has none gets one all the same");
-        places.truncate(20);
-        assert!(enter(&lane, &busy, 1).is_empty(), "he has his share, of five");
-        assert_eq!(enter(&lane, &user("late", None), 200).len(), 19);
+        held.truncate(20);
+        assert!(acquire_up_to(&limiter, &busy, 1).is_empty(), "he has his share, of five");
+        assert_eq!(acquire_up_to(&limiter, &user("late", None), 200).len(), 19);
     }
 
     #[test]
     fn many_users_of_one_tenant_leave_room_for_another_tenant() {
-        let lane = Lane::new(100, Gauge::default());
-        let big = crowd(&lane, Some("big"), 200);
+        let limiter = InFlightLimiter::new(100, Gauge::default());
+        let big = crowd(&limiter, Some("big"), 200);
         assert_eq!(big.len(), 62, "half, and a quarter more for users that have none");
         let alice = user("alice", Some("small"));
-        assert_eq!(enter(&lane, &alice, 200).len(), 33);
+        assert_eq!(acquire_up_to(&limiter, &alice, 200).len(), 33);
     }
 
     #[test]
     fn a_user_who_has_taken_all_of_his_tenants_room_keeps_no_other_of_his_tenant_out() {
-        let lane = Lane::new(100, Gauge::default());
+        let limiter = InFlightLimiter::new(100, Gauge::default());
         let (busy, quiet) = (user("busy", Some("t")), user("quiet", Some("t")));
-        let mut places = enter(&lane, &busy, 200);
-        assert_eq!(places.len(), 50);
-        let first = enter(&lane, &quiet, 200);
+        let mut held = acquire_up_to(&limiter, &busy, 200);
+        assert_eq!(held.len(), 50);
+        let first = acquire_up_to(&limiter, &quiet, 200);
         assert_eq!(first.len(), 1);
         let mut more = Vec::new();
         for (left, gets) in [(40, 9), (20, 15)] {
-            places.truncate(left);
+            held.truncate(left);
             let is_over = left > 25;
-            assert_eq!(enter(&lane, &busy, 1).is_empty(), is_over, "what he gives up is the other one's");
-            let given = enter(&lane, &quiet, 200);
+            assert_eq!(
+                acquire_up_to(&limiter, &busy, 1).is_empty(),
+                is_over,
+                "what he gives up is the other one's"
+            );
+            let given = acquire_up_to(&limiter, &quiet, 200);
             assert_eq!(given.len(), gets, "to half of the tenant's");
             more.extend(given);
         }
@@ -310,38 +328,38 @@ mod tests {
 
     #[test]
     fn of_each_user_who_finds_no_room_the_log_is_told_once_in_a_while() {
-        let lane = Lane::new(8, Gauge::default());
+        let limiter = InFlightLimiter::new(8, Gauge::default());
         let (busy, other) = (user("busy", Some("t")), user("other", Some("t")));
-        let told = [&busy, &busy, &other].map(|caller| lane.refusals_to_tell(caller));
-        assert_eq!(told, [Some(0), None, Some(0)]);
+        let logged = [&busy, &busy, &other].map(|caller| limiter.suppressed_rejections(caller));
+        assert_eq!(logged, [Some(0), None, Some(0)]);
     }
 
     #[test]
     fn operators_have_places_that_nobody_else_gets_and_share_them() {
-        let lane = Lane::new(40, Gauge::default());
-        let everybody = crowd(&lane, None, 200);
+        let limiter = InFlightLimiter::new(40, Gauge::default());
+        let everybody = crowd(&limiter, None, 200);
         assert_eq!(everybody.len(), 50);
-        let ask = |name: &str| -> Vec<LanePlace> {
-            (0..20).filter_map(|_| lane.enter(&user(name, None), Rank::Operator)).collect()
+        let ask = |name: &str| -> Vec<InFlightPermit> {
+            (0..20).filter_map(|_| limiter.try_acquire(&user(name, None), PriorityLevel::Operator)).collect()
         };
         let controller = ask("controller");
         assert_eq!(controller.len(), 5, "half of the reserve");
         let person = ask("person");
         assert_eq!(person.len(), 3);
-        assert!(crowd(&lane, None, 200).is_empty());
+        assert!(crowd(&limiter, None, 200).is_empty());
         drop((everybody, controller, person));
-        let rooms = lane.lock();
-        assert_eq!((rooms.common.all, rooms.reserve.all), (0, 0));
+        let pools = limiter.lock();
+        assert_eq!((pools.common.total, pools.reserve.total), (0, 0));
     }
 
     #[test]
     fn equal_names_of_two_tenants_share_nothing() {
-        let lane = Lane::new(8, Gauge::default());
+        let limiter = InFlightLimiter::new(8, Gauge::default());
         let alice = |tenant| user("alice", tenant);
-        let places = enter(&lane, &alice(Some("t")), 8);
-        assert_eq!(places.len(), 4);
-        let other = enter(&lane, &alice(Some("u")), 8);
+        let held = acquire_up_to(&limiter, &alice(Some("t")), 8);
+        assert_eq!(held.len(), 4);
+        let other = acquire_up_to(&limiter, &alice(Some("u")), 8);
         assert_eq!(other.len(), 2);
-        assert!(!enter(&lane, &alice(None), 1).is_empty(), "nor with somebody who has no tenant");
+        assert!(!acquire_up_to(&limiter, &alice(None), 1).is_empty(), "nor with somebody who has no tenant");
     }
 }

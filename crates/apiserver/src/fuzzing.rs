@@ -1,19 +1,19 @@
 //! The parsers of this crate, for fuzzing. Not part of the library's interface.
 
-use crate::authn::config::validate::TenantNaming;
+use crate::authn::config::validate::TenantKeyPolicy;
 use crate::authn::{expression, issuers, jwks, jwt};
 use crate::caller::Caller;
 use crate::request::Query;
-use crate::response::{Offer, Style};
+use crate::response::{ResponseKind, Style};
 use crate::verbs::options::{DeleteOptions, ListOptions, WriteKind, WriteOptions, resource_version};
 use http::HeaderMap;
 use meta::status::Status;
 use serde_json::Value;
 
-/// The form of the answer that `Accept` and the like lead to, in words.
+/// The negotiated form of an answer, as text.
 pub fn style(headers: &HeaderMap, query: &str, watch: bool) -> Result<String, Status> {
-    let offer = if watch { Offer::Events } else { Offer::Objects };
-    let style = Style::of(headers, &Query::parse(Some(query)), offer)?;
+    let response_kind = if watch { ResponseKind::Events } else { ResponseKind::Objects };
+    let style = Style::of(headers, &Query::parse(Some(query)), response_kind)?;
     Ok(format!("{style:?}"))
 }
 
@@ -33,12 +33,12 @@ pub fn write_options(query: &str, headers: &HeaderMap) -> Result<String, Status>
         .collect()
 }
 
-/// Options of a delete out of the query.
+/// Options of a delete from the query.
 pub fn delete_options_of_query(query: &str) -> Result<String, Status> {
     DeleteOptions::from_query(&Query::parse(Some(query))).map(|options| format!("{options:?}"))
 }
 
-/// Options of a delete out of a body.
+/// Options of a delete from a body.
 pub fn delete_options(body: Value) -> Result<String, Status> {
     DeleteOptions::from_body(body, "example.com/v1").map(|options| format!("{options:?}"))
 }
@@ -48,15 +48,17 @@ pub fn issuer_of(token: &str) -> Option<String> {
     jwt::issuer_of(token)
 }
 
-/// The callers that the first issuer of a file makes of the claims of tokens, or what is wrong with the file.
+/// The callers that the claims of tokens are mapped to by the first issuer of a file, or what is wrong with the file.
 pub fn claims(
     file: &[u8],
     tokens: &[serde_json::Map<String, Value>],
 ) -> Result<Vec<Result<Caller, String>>, String> {
-    let nobody = TenantNaming { keys: &[], issuers: &[] };
-    let (_, checked) = issuers::checked(file, nobody)?;
-    let Some(first) = checked.first() else { return Ok(Vec::new()) };
-    expression::deep(|| tokens.iter().map(|claims| first.rules.caller(claims, &first.territories)).collect())
+    let no_tenants = TenantKeyPolicy { keys: &[], issuers: &[] };
+    let (_, validated) = issuers::parse_and_validate(file, no_tenants)?;
+    let Some(first) = validated.first() else { return Ok(Vec::new()) };
+    expression::with_deep_stack(|| {
+        tokens.iter().map(|claims| first.rules.caller(claims, &first.allowed_names)).collect()
+    })
 }
 
 /// How many keys for signatures a JSON web key set has.

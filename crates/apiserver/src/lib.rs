@@ -1,15 +1,15 @@
 //! An aggregated Kubernetes API server as a library.
 //!
-//! A program describes its kinds as [`Resource`]s, opens a store for those that are kept, and serves.
-//! Modules stand in the order in which a request meets them:
+//! A program describes its kinds as [`Resource`]s, opens a store for the stored ones, and serves them.
+//! The modules are in the order in which a request passes them:
 //!
 //! ```text
 //! server ─▶ request ─▶ authn ─▶ flow ─▶ authz ─▶ dispatch ─▶ verbs ─▶ strategy ─▶ store ─▶ response
-//!  TLS      what       who      room    Access     │         the order of a Go API server
+//!  TLS      what       who      limits  Access     │         the order of a Go API server
 //!                                                  └─ routes: documents, health, pages
 //! ```
 
-// The sample kind is compiled into the unit tests, too, and names the crate from outside.
+// The unit tests include the sample kind, which refers to this crate by its name.
 #[cfg(test)]
 extern crate self as apiserver;
 
@@ -17,59 +17,59 @@ extern crate self as apiserver;
 pub mod server;
 /// TLS: serving certificates, client CAs, reloads.
 pub mod tls;
-/// Places for connections, most of all for those without a known caller.
-mod places;
+/// Limits of open connections.
+mod connection_limit;
 /// The caller.
 pub mod caller;
 /// The parsed request: one parser for router, authorizer, metrics and audit.
 pub mod request;
-/// How callers are identified.
+/// Authentication: who the caller is.
 pub mod authn;
-/// Whether there is room for one more request.
+/// Limits of the requests and streams in flight.
 pub mod flow;
-/// How slow a client with a place may be.
-mod pace;
-/// Whether the caller may do it.
+/// The minimum rate at which a client must send and receive.
+mod transfer_rate;
+/// Authorization: whether the caller may do what he asks for.
 pub mod authz;
-/// What the log is told once in a while.
-mod seldom;
-/// Equal values in one place.
+/// Limits how often the same thing is logged.
+mod log_throttle;
+/// Shares equal values in memory.
 mod interner;
-/// How long the caller may, if the answer is a stream.
-pub mod tenure;
-/// An authorized request.
+/// Ends a stream when its caller loses his right to it.
+pub mod stream_authorization;
+/// The context of an authorized request.
 pub mod context;
 /// Routes for clients of another protocol.
 pub mod dialect;
-/// Routes beside the resources.
+/// Routes at paths that belong to no resource.
 pub mod routes;
-/// What all requests at resources share.
+/// What all requests for resources share.
 pub mod api;
 /// Finds the resource of a request.
 mod endpoint;
 /// Finds the handler of a request.
 pub mod dispatch;
 /// The endpoint that a write came through.
-pub mod part;
-/// The store, to read from.
+pub mod object_endpoint;
+/// Read access to the store.
 pub mod view;
-/// What differs by kind.
+/// The rules that differ between kinds.
 pub mod strategy;
-/// Parts of objects with a URL of their own, and actions on objects.
+/// Subresources: parts of objects that have their own URL, and actions on objects.
 pub mod subresource;
-/// Kinds that are made when somebody reads them.
+/// Kinds whose objects are computed when they are read.
 pub mod computed;
 /// A kind: the description that discovery, OpenAPI and the verbs share.
 pub mod resource;
-/// One verb a module, in the order of a Go API server.
+/// The verbs.
 pub mod verbs;
-/// Content negotiation, Table, PartialObjectMetadata, errors.
+/// Content negotiation, tables, metadata alone, errors.
 pub mod response;
 /// Discovery documents, legacy and aggregated.
 pub mod discovery;
 /// OpenAPI documents.
 pub mod openapi;
-/// The audit log: who has asked for what, with which outcome.
+/// The audit log: who asked for what, and the outcome.
 pub mod audit;
 /// Metrics under the names of `k8s.io/apiserver`.
 pub mod metrics;
@@ -77,9 +77,9 @@ pub mod metrics;
 pub mod error;
 /// The store's errors as statuses of the API.
 mod store_status;
-/// Answers remembered for a while.
+/// A cache whose entries expire.
 mod cache;
-/// Questions to the core kube-apiserver.
+/// Reviews by the core kube-apiserver.
 mod delegate;
 /// The parsers, for fuzzing.
 #[cfg(feature = "fuzzing")]
@@ -89,7 +89,7 @@ pub use api::Api;
 pub use caller::Caller;
 pub use context::RequestContext;
 pub use error::Error;
-pub use part::Part;
+pub use object_endpoint::ObjectEndpoint;
 pub use request::{RequestInfo, Verb};
 pub use resource::{Resource, StoredKind};
 pub use strategy::Strategy;

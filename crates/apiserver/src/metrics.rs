@@ -12,12 +12,12 @@ use std::time::Duration;
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 type Label = (&'static str, &'static str);
 
-/// The server's metrics, under the names of `k8s.io/apiserver`. Labels are closed sets: resources that are not served
-/// have none.
+/// The server's metrics, with the names of `k8s.io/apiserver`. All label values are from closed sets: for a resource
+/// that is not served they are empty.
 #[derive(Debug)]
 pub(crate) struct ServerMetrics {
-    subjects: Vec<Arc<MetricLabels>>,
-    other: Arc<MetricLabels>,
+    resource_labels: Vec<Arc<ResourceLabels>>,
+    other: Arc<ResourceLabels>,
     requests: Family<RequestLabels, Counter>,
     durations: Histograms<DurationLabels>,
     sizes: Histograms<DurationLabels>,
@@ -39,27 +39,27 @@ pub(crate) struct ServerMetrics {
     pub(crate) reads: Gauge,
     pub(crate) writes: Gauge,
     pub(crate) watches: Gauge,
-    pub(crate) delegated_authn: Delegated,
-    pub(crate) delegated_authz: Delegated,
+    pub(crate) delegated_authn: DelegationMetrics,
+    pub(crate) delegated_authz: DelegationMetrics,
 }
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestOutcome {
     pub(crate) code: u16,
-    /// Time to the answer's head.
+    /// Time until the head of the response.
     pub(crate) took: Duration,
-    /// Bytes of the answer's body; streams have none.
+    /// Bytes of the response's body; `None` for streams.
     pub(crate) size: Option<u64>,
-    /// `fieldValidation` of a write with a body.
+    /// The parameter `fieldValidation` of a write with a body.
     pub(crate) validation: Option<&'static str>,
-    /// The time that its answer takes says nothing.
+    /// Whether it is a stream, whose duration is not observed.
     pub(crate) is_stream: bool,
 }
 
-/// A resource or subresource, as labels name it.
+/// The labels of a resource or subresource.
 #[derive(Debug, Default)]
-struct MetricLabels {
+struct ResourceLabels {
     number: usize,
     group: String,
     version: String,
@@ -72,19 +72,19 @@ struct DurationLabels {
     verb: &'static str,
     scope: &'static str,
     dry_run: bool,
-    subject: Arc<MetricLabels>,
+    labels: Arc<ResourceLabels>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RequestLabels {
     code: u16,
-    rest: DurationLabels,
+    duration_labels: DurationLabels,
 }
 
 impl PartialEq for DurationLabels {
     fn eq(&self, other: &Self) -> bool {
-        (self.verb, self.scope, self.dry_run, self.subject.number)
-            == (other.verb, other.scope, other.dry_run, other.subject.number)
+        (self.verb, self.scope, self.dry_run, self.labels.number)
+            == (other.verb, other.scope, other.dry_run, other.labels.number)
     }
 }
 
@@ -92,19 +92,19 @@ impl Eq for DurationLabels {}
 
 impl std::hash::Hash for DurationLabels {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (self.verb, self.scope, self.dry_run, self.subject.number).hash(state);
+        (self.verb, self.scope, self.dry_run, self.labels.number).hash(state);
     }
 }
 
 impl EncodeLabelSet for DurationLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let subject = &self.subject;
+        let labels = &self.labels;
         for (name, value) in [
             ("verb", self.verb),
-            ("group", &subject.group),
-            ("version", &subject.version),
-            ("resource", subject.resource),
-            ("subresource", subject.subresource),
+            ("group", &labels.group),
+            ("version", &labels.version),
+            ("resource", labels.resource),
+            ("subresource", labels.subresource),
             ("scope", self.scope),
             ("component", "apiserver"),
             ("dry_run", if self.dry_run { "All" } else { "" }),
@@ -117,14 +117,14 @@ impl EncodeLabelSet for DurationLabels {
 
 impl EncodeLabelSet for RequestLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        self.rest.encode(encoder)?;
+        self.duration_labels.encode(encoder)?;
         ("code", self.code).encode(encoder.encode_label())
     }
 }
 
 /// The resource whose events a watch sends.
 #[derive(Clone, Debug)]
-struct WatchLabels(Arc<MetricLabels>);
+struct WatchLabels(Arc<ResourceLabels>);
 
 impl PartialEq for WatchLabels {
     fn eq(&self, other: &Self) -> bool {
@@ -142,7 +142,7 @@ impl std::hash::Hash for WatchLabels {
 
 impl EncodeLabelSet for WatchLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> Result<(), std::fmt::Error> {
-        let MetricLabels { group, version, resource, .. } = &*self.0;
+        let ResourceLabels { group, version, resource, .. } = &*self.0;
         for (name, value) in [("group", group.as_str()), ("version", version), ("resource", resource)] {
             (name, value).encode(encoder.encode_label())?;
         }
@@ -178,14 +178,14 @@ impl ServerMetrics {
         let attempts = counters("authentication_attempts", "Authentications by result");
         let users =
             counters("authenticated_user_requests", "Requests of callers who are known; names are no labels");
-        // These times have no part that the service level excludes, so both names mean the same here.
+        // The SLI metric leaves out the time in webhooks and queues. There is none here, so both are the same.
         let durations: Histograms<DurationLabels> = Family::new_with_constructor(latencies);
         for name in ["apiserver_request_duration_seconds", "apiserver_request_sli_duration_seconds"] {
             metrics.register(name, "Time to the answer's head", durations.clone());
         }
         Self {
-            subjects: subjects(resources),
-            other: Arc::new(MetricLabels::default()),
+            resource_labels: resource_labels(resources),
+            other: Arc::new(ResourceLabels::default()),
             requests: metrics.register("apiserver_request", "Answered requests", Family::default()),
             durations,
             sizes: metrics.register(
@@ -234,89 +234,94 @@ impl ServerMetrics {
             reads: in_flight.get_or_create_owned(&[("request_kind", "readOnly")]),
             writes: in_flight.get_or_create_owned(&[("request_kind", "mutating")]),
             watches: gauge("apiserver_longrunning_requests", "Watches under way"),
-            delegated_authn: Delegated::new(metrics, "apiserver_delegated_authn_request"),
-            delegated_authz: Delegated::new(metrics, "apiserver_delegated_authz_request"),
+            delegated_authn: DelegationMetrics::new(metrics, "apiserver_delegated_authn_request"),
+            delegated_authz: DelegationMetrics::new(metrics, "apiserver_delegated_authz_request"),
         }
     }
 
-    pub(crate) fn authenticated(&self, known: bool) {
+    pub(crate) fn record_authentication(&self, known: bool) {
         if known { &self.authenticated } else { &self.unauthenticated }.inc();
     }
 
-    /// The file of the issuers has changed.
-    pub(crate) fn issuers_reloaded(&self, taken: bool, now: i64) {
-        let status = [("status", if taken { "success" } else { "failure" })];
+    /// Records that the file of the issuers has changed, and whether the change was applied.
+    pub(crate) fn record_issuer_reload(&self, applied: bool, now: i64) {
+        let status = [("status", if applied { "success" } else { "failure" })];
         self.issuer_reloads.get_or_create(&status).inc();
         self.issuer_reload_times.get_or_create(&status).set(now);
     }
 
-    /// A request of a caller who is not anonymous.
-    pub(crate) fn user(&self) {
+    /// Counts a request of a caller who is not anonymous.
+    pub(crate) fn record_authenticated_user(&self) {
         self.users.inc();
     }
 
-    /// A request that was authenticated by a certificate with so many seconds to live.
-    pub(crate) fn certificate(&self, left_seconds: i64) {
+    /// Records the remaining lifetime of the certificate that authenticated a request.
+    pub(crate) fn record_client_certificate(&self, left_seconds: i64) {
         #[expect(clippy::cast_precision_loss, reason = "buckets are coarse")]
         self.certificates.observe(left_seconds.max(0) as f64);
     }
 
     /// The counter for the events of a watch; `None` for other requests.
     pub(crate) fn watch_events(&self, info: &RequestInfo) -> Option<WatchEvents> {
-        let asked = info.resource().filter(|asked| asked.verb == Verb::Watch)?;
-        let labels = WatchLabels(Arc::clone(self.subject(asked).unwrap_or(&self.other)));
+        let request = info.resource().filter(|request| request.verb == Verb::Watch)?;
+        let labels = WatchLabels(Arc::clone(self.labels(request).unwrap_or(&self.other)));
         let count = self.watch_events.get_or_create_owned(&labels);
         Some(WatchEvents { count, sizes: self.watch_sizes.get_or_create_owned(&labels) })
     }
 
-    /// A request that was terminated instead of answered, and why.
-    pub(crate) fn terminated(&self, reason: &'static str) {
+    /// Counts a request that was terminated before its answer was complete.
+    pub(crate) fn record_termination(&self, reason: &'static str) {
         self.terminations.get_or_create(&[("reason", reason)]).inc();
     }
 
-    /// A request that was answered.
-    pub(crate) fn answered(&self, info: Option<&RequestInfo>, dry_run: bool, outcome: &RequestOutcome) {
-        let asked = info.and_then(RequestInfo::resource);
-        let subject = asked.and_then(|asked| self.subject(asked)).unwrap_or(&self.other);
-        let rest = DurationLabels {
+    /// Records a request that was answered.
+    pub(crate) fn record_response(
+        &self,
+        info: Option<&RequestInfo>,
+        dry_run: bool,
+        outcome: &RequestOutcome,
+    ) {
+        let request = info.and_then(RequestInfo::resource);
+        let labels = request.and_then(|request| self.labels(request)).unwrap_or(&self.other);
+        let duration_labels = DurationLabels {
             verb: info.map_or("", |info| verb(info.verb())),
-            scope: asked.map_or("", scope),
+            scope: request.map_or("", scope),
             dry_run,
-            subject: Arc::clone(subject),
+            labels: Arc::clone(labels),
         };
         if !outcome.is_stream {
-            self.durations.get_or_create(&rest).observe(outcome.took.as_secs_f64());
+            self.durations.get_or_create(&duration_labels).observe(outcome.took.as_secs_f64());
         }
         if let Some(size) = outcome.size
-            && matches!(rest.verb, "GET" | "LIST")
+            && matches!(duration_labels.verb, "GET" | "LIST")
         {
             #[expect(clippy::cast_precision_loss, reason = "buckets are coarse")]
-            self.sizes.get_or_create(&rest).observe(size as f64);
+            self.sizes.get_or_create(&duration_labels).observe(size as f64);
         }
         if let Some(validation) = outcome.validation {
             let labels = [("field_validation", validation)];
             self.validations.get_or_create(&labels).observe(outcome.took.as_secs_f64());
         }
-        self.requests.get_or_create(&RequestLabels { code: outcome.code, rest }).inc();
+        self.requests.get_or_create(&RequestLabels { code: outcome.code, duration_labels }).inc();
     }
 
-    fn subject(&self, asked: &ResourceRequest) -> Option<&Arc<MetricLabels>> {
-        self.subjects.iter().find(|subject| {
-            subject.resource == asked.resource
-                && subject.subresource == asked.subresource
-                && subject.version == asked.version
-                && subject.group == asked.group
+    fn labels(&self, request: &ResourceRequest) -> Option<&Arc<ResourceLabels>> {
+        self.resource_labels.iter().find(|labels| {
+            labels.resource == request.resource
+                && labels.subresource == request.subresource
+                && labels.version == request.version
+                && labels.group == request.group
         })
     }
 }
 
-fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<MetricLabels>> {
-    let mut subjects = Vec::new();
+fn resource_labels(resources: &[Arc<Resource>]) -> Vec<Arc<ResourceLabels>> {
+    let mut resource_labels = Vec::new();
     for resource in resources {
         let subresources = std::iter::once("").chain(resource.subresources().iter().map(|s| s.name));
         for subresource in subresources {
-            subjects.push(Arc::new(MetricLabels {
-                number: subjects.len() + 1,
+            resource_labels.push(Arc::new(ResourceLabels {
+                number: resource_labels.len() + 1,
                 group: resource.gvk.group.clone(),
                 version: resource.gvk.version.clone(),
                 resource: resource.plural,
@@ -324,17 +329,17 @@ fn subjects(resources: &[Arc<Resource>]) -> Vec<Arc<MetricLabels>> {
             }));
         }
     }
-    subjects
+    resource_labels
 }
 
-/// Requests to kube-apiserver for a review.
+/// Metrics of the reviews by kube-apiserver.
 #[derive(Debug)]
-pub(crate) struct Delegated {
+pub(crate) struct DelegationMetrics {
     requests: Family<[(&'static str, u16); 1], Counter>,
     durations: Histograms<[(&'static str, u16); 1]>,
 }
 
-impl Delegated {
+impl DelegationMetrics {
     fn new(metrics: &Metrics, name: &str) -> Self {
         Self {
             requests: metrics.register(name, "Reviews asked for, by code", Family::default()),
@@ -346,7 +351,7 @@ impl Delegated {
         }
     }
 
-    /// Code 0 is no answer at all.
+    /// Records a review; without a response the label is 0.
     pub(crate) fn observe(&self, code: Option<u16>, took: Duration) {
         let labels = [("code", code.unwrap_or_default())];
         self.requests.get_or_create(&labels).inc();
@@ -392,12 +397,12 @@ fn verb(verb: &str) -> &'static str {
     }
 }
 
-fn scope(asked: &ResourceRequest) -> &'static str {
-    let is_collection = matches!(asked.verb.as_str(), "list" | "watch");
-    match asked {
-        _ if asked.verb == Verb::Create => "resource",
-        _ if !asked.object_name().is_empty() && !is_collection => "resource",
-        _ if !asked.namespace.is_empty() => "namespace",
+fn scope(request: &ResourceRequest) -> &'static str {
+    let is_collection = matches!(request.verb.as_str(), "list" | "watch");
+    match request {
+        _ if request.verb == Verb::Create => "resource",
+        _ if !request.object_name().is_empty() && !is_collection => "resource",
+        _ if !request.namespace.is_empty() => "namespace",
         _ => "cluster",
     }
 }

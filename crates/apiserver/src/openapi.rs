@@ -1,21 +1,21 @@
-//! OpenAPI documents: computed once, served with an ETag, never redirected.
+//! OpenAPI documents, which are computed once.
 
 use crate::request::Verb;
 use crate::resource::Resource;
-use crate::subresource::{Shape, SubresourceKind};
-use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiShape, OpenApiSubresource};
+use crate::subresource::{BodySchema, SubresourceKind};
+use meta::openapi::{OpenApiBodies, OpenApiInfo, OpenApiResource, OpenApiSubresource, OpenApiType};
 use std::sync::Arc;
 
-/// What the documents say about the server.
+/// `info` of the OpenAPI documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct ApiInfo {
     /// `info.title`
     pub title: String,
     /// `info.version`
     pub version: String,
 }
 
-/// What a PATCH's body may be.
+/// The media types of a PATCH's body.
 pub(crate) const PATCH_TYPES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -23,22 +23,22 @@ pub(crate) const PATCH_TYPES: &[&str] = &[
     "application/apply-patch+yaml",
 ];
 
-/// Verbs, as discovery and OpenAPI name them.
+/// The names of verbs.
 pub(crate) fn verb_names(verbs: &[Verb]) -> Vec<&'static str> {
     verbs.iter().map(|verb| verb.as_str()).collect()
 }
 
 /// The v2 document, and the v3 document of each `(group, version)`.
-pub(crate) struct Built {
+pub(crate) struct OpenApiDocuments {
     pub(crate) v2: String,
     pub(crate) v3: Vec<((String, String), String)>,
 }
 
-pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
-    let info = OpenApiInfo { title: &about.title, version: &about.version, patch_types: PATCH_TYPES };
-    let verbs: Vec<Verbs> = resources.iter().map(|resource| Verbs::of(resource)).collect();
+pub(crate) fn build(resources: &[Arc<Resource>], info: &ApiInfo) -> OpenApiDocuments {
+    let info = OpenApiInfo { title: &info.title, version: &info.version, patch_types: PATCH_TYPES };
+    let verbs: Vec<VerbNames> = resources.iter().map(|resource| VerbNames::of(resource)).collect();
     let subresources: Vec<Vec<OpenApiSubresource<'_>>> =
-        resources.iter().zip(&verbs).map(|(resource, verbs)| shown_subresources(resource, verbs)).collect();
+        resources.iter().zip(&verbs).map(|(resource, verbs)| subresources_of(resource, verbs)).collect();
     let shown: Vec<OpenApiResource<'_>> = resources
         .iter()
         .zip(verbs.iter().zip(&subresources))
@@ -53,40 +53,43 @@ pub(crate) fn build(resources: &[Arc<Resource>], about: &About) -> Built {
             subresources,
         })
         .collect();
-    let v3 = groups(resources)
+    let v3 = group_versions(resources)
         .into_iter()
         .map(|(group, version)| {
             let document = meta::openapi::v3(&info, &group, &version, &shown);
             ((group, version), document)
         })
         .collect();
-    Built { v2: meta::openapi::v2(&info, &shown), v3 }
+    OpenApiDocuments { v2: meta::openapi::v2(&info, &shown), v3 }
 }
 
 /// The names of the verbs of a resource and of each of its subresources.
-struct Verbs {
+struct VerbNames {
     of_resource: Vec<&'static str>,
     of_subresources: Vec<Vec<&'static str>>,
 }
 
-impl Verbs {
+impl VerbNames {
     fn of(resource: &Resource) -> Self {
         let of_subresources = resource.subresources().iter().map(|sub| verb_names(sub.verbs)).collect();
         Self { of_resource: verb_names(resource.verbs), of_subresources }
     }
 }
 
-fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a Verbs) -> Vec<OpenApiSubresource<'a>> {
+fn subresources_of<'a>(resource: &'a Resource, verbs: &'a VerbNames) -> Vec<OpenApiSubresource<'a>> {
     let subresources = resource.subresources().iter().zip(&verbs.of_subresources);
     subresources
         .map(|(subresource, verbs)| {
             let own = match &subresource.kind {
                 SubresourceKind::Writes(_) => None,
                 SubresourceKind::Handler(handler) => {
-                    let shape = |shape: &'a Shape| OpenApiShape { kind: &shape.kind, schema: &shape.schema };
+                    let body_type = |body_type: &'a BodySchema| OpenApiType {
+                        kind: &body_type.kind,
+                        schema: &body_type.schema,
+                    };
                     Some(OpenApiBodies {
-                        body: handler.body().map(shape),
-                        answer: shape(handler.answer()),
+                        body: handler.body().map(body_type),
+                        answer: body_type(handler.answer()),
                         parameters: handler.parameters(),
                     })
                 }
@@ -97,7 +100,7 @@ fn shown_subresources<'a>(resource: &'a Resource, verbs: &'a Verbs) -> Vec<OpenA
 }
 
 /// Every `(group, version)` once, in the order of the resources.
-pub(crate) fn groups(resources: &[Arc<Resource>]) -> Vec<(String, String)> {
+pub(crate) fn group_versions(resources: &[Arc<Resource>]) -> Vec<(String, String)> {
     let mut groups: Vec<(String, String)> = Vec::new();
     for resource in resources {
         let group = (resource.gvk.group.clone(), resource.gvk.version.clone());

@@ -13,22 +13,22 @@ mod verb;
 pub use parameters::Query;
 pub use verb::Verb;
 
-/// What a request asks for, parsed once from method and URL (as by `k8s.io/apiserver/pkg/endpoints/request`). Router,
-/// authorizer, metrics and audit all read this one value.
+/// What a request asks for, parsed once from method and URL, as by `k8s.io/apiserver/pkg/endpoints/request`. Router,
+/// authorizer, metrics and audit all use this value.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RequestInfo {
-    /// Something below `/apis/GROUP/VERSION/`.
+    /// A path below `/apis/GROUP/VERSION/`.
     Resource(Arc<ResourceRequest>),
     /// Any other path.
     Path(Arc<PathRequest>),
 }
 
-/// A verb on a resource: what a URL asks for, or a right that is asked for by itself.
+/// A verb on a resource: that of a request, or a right that is checked without a request of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ResourceRequest {
-    /// Decoded path; empty for a right that no URL asks for.
+    /// Decoded path; empty for a right without a request.
     pub path: String,
-    /// What is done.
+    /// The verb.
     pub verb: Verb,
     /// API group.
     pub group: String,
@@ -40,16 +40,16 @@ pub struct ResourceRequest {
     pub resource: String,
     /// Object name; empty for a collection.
     pub name: String,
-    /// Subresource; empty for none. What follows it in the path belongs to it: `status/x`.
+    /// Subresource; empty for none. It includes the rest of the path: `status/x`.
     pub subresource: String,
     /// The selectors of a collection.
     pub selectors: Selectors,
 }
 
-/// The selectors of a list, watch or deletecollection, as an authorizer gets them.
+/// The selectors of a list, watch or deletecollection, for authorizers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Selectors {
-    /// The one name to which the field selector pins a list or watch; else empty.
+    /// The name that the field selector of a list or watch requires; else empty.
     pub name: String,
     /// Raw field selector.
     pub fields: String,
@@ -57,7 +57,7 @@ pub struct Selectors {
     pub labels: String,
 }
 
-/// A method on a path that is not of a resource.
+/// A method on a path that belongs to no resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathRequest {
     /// Decoded path.
@@ -66,16 +66,16 @@ pub struct PathRequest {
     pub verb: Cow<'static, str>,
 }
 
-/// Longest path and query taken. kube-apiserver forwards no longer ones that a client could need.
+/// Longest accepted path and query. kube-apiserver forwards no longer ones that a client could need.
 const URL_LIMIT: usize = 32 * 1024;
 
-/// Most pairs of a query.
+/// Most parameters of a query.
 const QUERY_PAIRS_MAX: usize = 1_000;
 
 /// Subresources of a core namespace: `namespaces/p/status` is no resource `status` in `p`.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-/// Verbs that were once the first segment of a resource path; no such route is served.
+/// Verbs that were once the first segment of a resource path. They are not served.
 const PATH_VERBS: [&str; 2] = ["watch", "proxy"];
 
 impl From<ResourceRequest> for RequestInfo {
@@ -85,8 +85,7 @@ impl From<ResourceRequest> for RequestInfo {
 }
 
 impl RequestInfo {
-    /// Reads method and URL. An error means that no router may serve the path; its Status is for callers who are let
-    /// in.
+    /// Parses method and URL. After an error no router may serve the path. Only authorized callers get its Status.
     pub fn parse(method: &Method, uri: &Uri) -> Result<Self, Status> {
         if uri.path_and_query().is_some_and(|whole| whole.as_str().len() > URL_LIMIT) {
             return Err(Status::failure(
@@ -108,7 +107,7 @@ impl RequestInfo {
             (parts.next(), parts.next(), parts.next(), parts.next())
         {
             let rest: Vec<&str> = std::iter::once(first).chain(parts).collect();
-            let mut request = ResourceRequest::below_version(method, &rest)?;
+            let mut request = ResourceRequest::parse_resource_path(method, &rest)?;
             group.clone_into(&mut request.group);
             version.clone_into(&mut request.version);
             request.apply_query(method, query);
@@ -130,10 +129,10 @@ impl RequestInfo {
     /// Bytes of the parts that a URL can make long.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Resource(asked) => {
-                asked.path.len() + asked.selectors.fields.len() + asked.selectors.labels.len()
+            Self::Resource(request) => {
+                request.path.len() + request.selectors.fields.len() + request.selectors.labels.len()
             }
-            Self::Path(asked) => asked.path.len(),
+            Self::Path(request) => request.path.len(),
         }
     }
 
@@ -145,7 +144,7 @@ impl RequestInfo {
         }
     }
 
-    /// Kubernetes' verb; for a path that is not of a resource, the HTTP method in lower case.
+    /// The verb of Kubernetes; for a path that belongs to no resource, the HTTP method in lower case.
     pub fn verb(&self) -> &str {
         match self {
             Self::Resource(request) => request.verb.as_str(),
@@ -155,7 +154,7 @@ impl RequestInfo {
 }
 
 impl ResourceRequest {
-    /// The class that it counts in.
+    /// The class that it counts against.
     pub fn class(&self) -> Class {
         match self.verb {
             Verb::Watch => Class::Stream,
@@ -164,27 +163,27 @@ impl ResourceRequest {
         }
     }
 
-    /// The object that an authorizer is asked about: the URL's, or the one that a selector pins.
+    /// The name of the object for an authorizer: that of the URL, or the one that a selector requires.
     pub fn object_name(&self) -> &str {
         if self.name.is_empty() { &self.selectors.name } else { &self.name }
     }
 
-    /// Another verb on the same object.
+    /// The same request with another verb.
     #[must_use]
     pub fn with_verb(&self, verb: Verb) -> Self {
         Self { verb, ..self.clone() }
     }
 
-    /// The path below the group's version. Two URLs never mean the same object, so that router and
+    /// Parses the path below `/apis/GROUP/VERSION/`. Two paths never mean the same object, so that router and
     /// authorizer cannot disagree.
-    fn below_version(method: &Method, rest: &[&str]) -> Result<Self, Status> {
+    fn parse_resource_path(method: &Method, rest: &[&str]) -> Result<Self, Status> {
         if rest.iter().any(|part| part.is_empty() || part.contains('\0')) {
             return Err(Status::no_such_path());
         }
         let mut request = Self { verb: verb(method), ..Self::default() };
         let parts = match rest {
             [verb, ..] if PATH_VERBS.contains(verb) => return Err(Status::no_such_path()),
-            // Namespaces belong to the core group: in another group there is no object at `namespaces/p`.
+            // Namespaces belong to the core group: no other group has an object at `namespaces/p`.
             ["namespaces", _] => return Err(Status::no_such_path()),
             ["namespaces", _, third, ..] if NAMESPACE_SUBRESOURCES.contains(third) => {
                 return Err(Status::no_such_path());
@@ -256,7 +255,7 @@ fn lower_case(method: &Method) -> Cow<'static, str> {
     }
 }
 
-/// `content.IsPathSegmentName`. A slash cannot come here: the path was split at it.
+/// `content.IsPathSegmentName` of Go.
 fn check_segment(name: &str) -> Result<(), Status> {
     let why = match name {
         "." => "may not be '.'",

@@ -23,7 +23,7 @@ pub const ALL_VERBS: &[Verb] = &[
 ];
 /// All verbs of a computed kind.
 pub const READS: &[Verb] = &[Verb::Get, Verb::List];
-/// The verbs of a singleton: a kind with one object a caller.
+/// The verbs of a singleton, a kind with one object for each caller.
 pub const READ_ONE: &[Verb] = &[Verb::List];
 
 /// A kind as the server knows it.
@@ -44,7 +44,7 @@ pub struct Resource {
     /// Its verbs, sorted as discovery shows them: some of [`ALL_VERBS`]; for a computed kind some of [`READS`], and
     /// for a singleton [`READ_ONE`].
     pub verbs: &'static [Verb],
-    /// Its shape: `apiVersion`, `kind`, `metadata`, and its own fields.
+    /// Its schema: `apiVersion`, `kind`, `metadata`, and its own fields.
     pub schema: Arc<Schema>,
     /// Columns of `kubectl get`, after Name and before Age.
     pub columns: &'static [Column],
@@ -57,9 +57,9 @@ pub struct Resource {
 pub enum ResourceSource {
     /// The store keeps them.
     Stored(Arc<StoredKind>),
-    /// They are made when somebody reads them.
+    /// They are computed when they are read.
     Computed(Arc<dyn Computed>),
-    /// There is one for every caller, made when he reads it.
+    /// Each caller has one, which is computed when he reads it.
     Singleton(Arc<dyn Singleton>),
 }
 
@@ -67,12 +67,12 @@ pub enum ResourceSource {
 pub struct StoredKind {
     /// Its number in the store.
     pub id: KindId,
-    /// What the store has to know of it.
+    /// What the store has to know about it.
     pub kind: Arc<dyn Kind>,
     /// Its subresources.
     pub subresources: Vec<Subresource>,
-    /// Fields that belong to the server alone. The strategy sets them with every write. What a client sends for them
-    /// is ignored, nobody owns them, and a change of them makes no new generation.
+    /// Fields that only the server sets: the strategy sets them with every write. The values that a client sends are
+    /// ignored, no field manager owns them, and a change of them does not raise the generation.
     pub server_fields: &'static [FieldPath],
     /// The rules that differ by kind.
     pub strategy: Arc<dyn Strategy>,
@@ -144,7 +144,7 @@ impl Resource {
         }
     }
 
-    /// An error for a description by which requests could not be answered.
+    /// An error if requests for a resource with this description could not be served.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let wrong = |why: String| Err(Error::Settings(format!("resource {}: {why}", self.plural)));
         let possible = match self.source {
@@ -181,7 +181,7 @@ pub struct Column {
     pub ty: &'static str,
     /// Its description, for `kubectl explain` and the like.
     pub description: &'static str,
-    /// 0 is always shown, more only with `-o wide`.
+    /// 0 is always shown, higher ones only with `-o wide`.
     pub priority: i32,
 }
 

@@ -1,18 +1,18 @@
-//! Content negotiation, Table, PartialObjectMetadata, errors.
+//! Content negotiation, tables, `PartialObjectMetadata`, and errors.
 
 mod list;
 mod negotiate;
+mod protobuf;
+mod raw_metadata;
 mod render;
-mod stored;
 mod warning;
-mod wire;
 mod yaml;
 
 pub(crate) use list::list_response;
-pub(crate) use negotiate::{Accepted, Form, Media, Offer, PROTOBUF, PROTOBUF_STREAM, clauses};
-pub(crate) use render::{Include, Renderer};
+pub(crate) use negotiate::{AcceptedFormat, Form, Media, PROTOBUF, PROTOBUF_STREAM, ResponseKind, clauses};
+pub(crate) use protobuf::{event_frame, status_body};
+pub(crate) use render::{IncludeObject, Renderer};
 pub(crate) use warning::add_warnings;
-pub(crate) use wire::{event_frame, status_body};
 
 use crate::request::Query;
 use axum::body::Body;
@@ -25,36 +25,40 @@ use http::{HeaderMap, Response, StatusCode, Uri};
 use meta::status::Status;
 use serde_json::Value;
 
-/// How one request wants its answer.
+/// The negotiated form of an answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Style {
-    pub(crate) accepted: Accepted,
+    pub(crate) accepted: AcceptedFormat,
     pub(crate) pretty: bool,
     pub(crate) gzip: bool,
 }
 
 impl Style {
-    /// Reads it from the request; 406 if nothing offered is accepted.
-    pub(crate) fn of(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Self, Status> {
-        let accepted = negotiate::negotiate(headers, offer)?;
+    /// Negotiates it; 406 if the client accepts nothing that is offered.
+    pub(crate) fn of(
+        headers: &HeaderMap,
+        query: &Query,
+        response_kind: ResponseKind,
+    ) -> Result<Self, Status> {
+        let accepted = negotiate::negotiate(headers, response_kind)?;
         let pretty = match query.text("pretty") {
-            "" => is_read_by_a_person(headers),
+            "" => is_for_a_person(headers),
             text => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         } || accepted.pretty;
         Ok(Self { accepted, pretty, gzip: accepts_gzip(headers) })
     }
 
-    /// The style of an error; JSON if nothing offered is accepted.
+    /// The style of an error: JSON if the client accepts nothing that is offered.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
-        Self::of(headers, &Query::parse(uri.query()), Offer::Failure).unwrap_or_default()
+        Self::of(headers, &Query::parse(uri.query()), ResponseKind::Failure).unwrap_or_default()
     }
 
-    /// The style of a document about the server, which looks at the clauses of `Accept` itself.
+    /// The style of a document about the server. Its route checks the clauses of `Accept` itself.
     pub(crate) fn of_document(headers: &HeaderMap, uri: &Uri) -> Self {
-        Self::of(headers, &Query::parse(uri.query()), Offer::Document).unwrap_or_default()
+        Self::of(headers, &Query::parse(uri.query()), ResponseKind::Document).unwrap_or_default()
     }
 
-    /// Whether what was rendered can go out as it is.
+    /// Whether the rendered bytes need not be converted.
     fn is_plain(&self) -> bool {
         match self.accepted.media {
             Media::Json => !self.pretty,
@@ -64,7 +68,7 @@ impl Style {
     }
 }
 
-fn is_read_by_a_person(headers: &HeaderMap) -> bool {
+fn is_for_a_person(headers: &HeaderMap) -> bool {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     ["curl", "Wget", "Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
 }
@@ -77,14 +81,14 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The answer to a request that failed, in the media type it asked for.
+/// The answer to a request that failed, in the media type that it accepts.
 pub fn status_response(status: &Status, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
-    failure(status, &Style::of_error(headers, uri))
+    error_response(status, &Style::of_error(headers, uri))
 }
 
-pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
+pub(crate) fn error_response(status: &Status, style: &Style) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = answer(code, status, style);
+    let mut response = render_status(code, status, style);
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     if seconds > 0 {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -95,8 +99,8 @@ pub(crate) fn failure(status: &Status, style: &Style) -> Response<Body> {
     response
 }
 
-/// A Status, which has every form.
-pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Response<Body> {
+/// Renders a Status, which can be in any media type.
+pub(crate) fn render_status(code: StatusCode, status: &Status, style: &Style) -> Response<Body> {
     let mut out = BytesMut::new();
     if style.accepted.media == Media::Protobuf {
         status_body(status, &mut out);
@@ -104,26 +108,26 @@ pub(crate) fn answer(code: StatusCode, status: &Status, style: &Style) -> Respon
         tracing::error!(%error, "serialise an answer");
         return bytes_response(StatusCode::INTERNAL_SERVER_ERROR, "application/json", Bytes::new());
     }
-    rendered(code, out, style)
+    rendered_response(code, out, style)
 }
 
-/// A document that has no form but its own.
-pub(crate) fn document(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
-    rendered(code, BytesMut::from(value.to_string().as_str()), style)
+/// Renders a document, which cannot be a table or metadata alone.
+pub(crate) fn document_response(code: StatusCode, value: &Value, style: &Style) -> Response<Body> {
+    rendered_response(code, BytesMut::from(value.to_string().as_str()), style)
 }
 
-/// An answer that was rendered as JSON, which is rewritten only for people and for YAML.
-pub(crate) fn rendered(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
+/// An answer that is rendered as JSON already. It is converted for YAML, and indented for people.
+pub(crate) fn rendered_response(code: StatusCode, bytes: BytesMut, style: &Style) -> Response<Body> {
     bytes_response(code, style.accepted.media.content_type(), finish(bytes, style))
 }
 
-/// The bytes that leave: JSON ends with a newline.
+/// The bytes of the body. JSON ends with a newline.
 fn finish(mut bytes: BytesMut, style: &Style) -> Bytes {
     if !style.is_plain()
         && let Ok(value) = serde_json::from_slice::<Value>(&bytes)
     {
         if style.accepted.media == Media::Yaml {
-            return meta::yaml::text(&value).map_or_else(|_| bytes.freeze(), Bytes::from);
+            return meta::yaml::to_string(&value).map_or_else(|_| bytes.freeze(), Bytes::from);
         }
         if let Ok(text) = serde_json::to_string_pretty(&value) {
             bytes = BytesMut::from(text.as_str());
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn people_get_indented_answers() {
         let of = |pairs: &[_], query| {
-            Style::of(&headers(pairs), &Query::parse(Some(query)), Offer::Objects).unwrap()
+            Style::of(&headers(pairs), &Query::parse(Some(query)), ResponseKind::Objects).unwrap()
         };
         assert!(of(&[], "pretty=1").pretty);
         assert!(of(&[("user-agent", "curl/8")], "").pretty);

@@ -1,12 +1,12 @@
-//! Routes beside the resources: documents, health, pages, downloads.
+//! Routes at paths that belong to no resource: documents, health, pages, downloads.
 
-use crate::authz::Admits;
+use crate::authz::RouteAccess;
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::flow::Class;
 use crate::request::RequestInfo;
-use crate::response::{self, Style, rendered};
+use crate::response::{self, Style, rendered_response};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
@@ -15,26 +15,26 @@ use meta::status::Status;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Reads.
+/// The methods of a route that is only read.
 pub const GET: &[Method] = &[Method::GET, Method::HEAD];
 
-/// A path that is not of a resource, who may ask for it, and the handler that answers.
+/// A path that belongs to no resource, the callers that are let in, and the handler that answers.
 #[derive(Clone)]
 pub struct Route {
     /// Such as `/console`: without a slash at its end.
     pub path: String,
-    /// How far it goes. The longest path wins.
-    pub reach: Reach,
-    /// Methods that it has; others are a 405.
+    /// The paths that it matches. The longest path wins.
+    pub path_match: PathMatch,
+    /// Its methods. Others are answered with 405.
     pub methods: &'static [Method],
-    /// Who is let in.
-    pub admits: Admits,
-    /// Whether it answers from the store: only then does `access` have what the caller sees.
-    pub sees: bool,
-    /// The class that it counts in. An answer that is a stream ([`Class::Stream`]) has no deadline; its handler ends
-    /// it when [`crate::tenure::Tenure::lost`] says so.
+    /// The callers that are let in.
+    pub access: RouteAccess,
+    /// Whether it answers from the store. Only then does the request's [`store::Access`] say what the caller sees.
+    pub reads_store: bool,
+    /// The class that it counts against. A stream ([`Class::Stream`]) has no deadline: its handler ends it when
+    /// [`crate::stream_authorization::StreamAuthorization::revoked`] completes.
     pub class: Class,
-    /// How its clients authenticate and are refused, if not in Kubernetes' way; never for a stream.
+    /// How its clients authenticate and how they are refused, if not as in Kubernetes. Not for a stream.
     pub dialect: Option<Arc<dyn Dialect>>,
     /// The paths that the index at `/` shows.
     pub listed: Vec<String>,
@@ -42,23 +42,23 @@ pub struct Route {
     pub handler: Arc<dyn RouteHandler>,
 }
 
-/// How far a route goes. A slash at a path's end means nothing.
+/// The paths that a route matches. A trailing slash of a request is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// The path alone.
-    Path,
+pub enum PathMatch {
+    /// The path itself.
+    Exact,
     /// The paths below it, without the path itself.
     Below,
-    /// Both.
-    Tree,
+    /// The path itself and the paths below it.
+    Prefix,
 }
 
 impl std::fmt::Debug for Route {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Route")
             .field("path", &self.path)
-            .field("reach", &self.reach)
-            .field("admits", &self.admits)
+            .field("path_match", &self.path_match)
+            .field("access", &self.access)
             .finish_non_exhaustive()
     }
 }
@@ -73,10 +73,10 @@ pub trait RouteHandler: Send + Sync + 'static {
     ) -> BoxFuture<'a, Response<Body>>;
 }
 
-/// A handler that has its answer at once.
-struct Ready<F>(F);
+/// A handler that answers without waiting.
+struct SyncHandler<F>(F);
 
-impl<F> RouteHandler for Ready<F>
+impl<F> RouteHandler for SyncHandler<F>
 where
     F: Fn(&RequestContext, &Request<Body>) -> Response<Body> + Send + Sync + 'static,
 {
@@ -91,63 +91,65 @@ where
 }
 
 impl Route {
-    /// A document at one path: it is read, counts in no class, and is made without the store.
+    /// A document at one path. It has only reads, counts against no limit, and does not read the store.
     pub fn document(
         path: impl Into<String>,
-        admits: Admits,
+        access: RouteAccess,
         answer: impl Fn(&RequestContext, &Request<Body>) -> Response<Body> + Send + Sync + 'static,
     ) -> Self {
         let path = path.into();
         Self {
             listed: vec![path.clone()],
             path,
-            reach: Reach::Path,
+            path_match: PathMatch::Exact,
             methods: GET,
-            admits,
-            sees: false,
+            access,
+            reads_store: false,
             class: Class::Exempt,
             dialect: None,
-            handler: Arc::new(Ready(answer)),
+            handler: Arc::new(SyncHandler(answer)),
         }
     }
 
-    /// The same with this reach.
+    /// The same route with this path match.
     #[must_use]
-    pub fn reaching(self, reach: Reach) -> Self {
-        Self { reach, ..self }
+    pub fn with_path_match(self, path_match: PathMatch) -> Self {
+        Self { path_match, ..self }
     }
 
-    /// The same, with these paths in the index.
+    /// The same route with these paths in the index.
     #[must_use]
-    pub fn listing(self, paths: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_index_paths(self, paths: impl IntoIterator<Item = String>) -> Self {
         Self { listed: paths.into_iter().collect(), ..self }
     }
 
     fn is_at(&self, path: &str) -> bool {
         match path.strip_prefix(self.path.as_str()) {
-            Some("") => self.reach != Reach::Below,
-            Some(rest) => self.reach != Reach::Path && rest.starts_with('/'),
+            Some("") => self.path_match != PathMatch::Below,
+            Some(rest) => self.path_match != PathMatch::Exact && rest.starts_with('/'),
             None => false,
         }
     }
 
     fn overlaps(&self, other: &Self) -> bool {
-        let apart =
-            matches!((self.reach, other.reach), (Reach::Path, Reach::Below) | (Reach::Below, Reach::Path));
-        self.path == other.path && !apart
+        let is_disjoint = matches!(
+            (self.path_match, other.path_match),
+            (PathMatch::Exact, PathMatch::Below) | (PathMatch::Below, PathMatch::Exact)
+        );
+        self.path == other.path && !is_disjoint
     }
 }
 
 /// All routes of a server, and the index at `/`.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    /// Longer paths stand before those that they lie below.
+    /// Longest path first.
     routes: Vec<Route>,
     index: Bytes,
 }
 
 impl Routes {
-    /// Two routes at one path, and paths that no request can reach, are an error.
+    /// An error if two routes match the same path, or if no request can reach a route.
     pub fn new(mut routes: Vec<Route>) -> Result<Self, Error> {
         routes.sort_by(|a, b| b.path.len().cmp(&a.path.len()).then_with(|| a.path.cmp(&b.path)));
         for pair in routes.windows(2) {
@@ -178,30 +180,30 @@ impl Routes {
         self.routes.iter().find(|route| route.is_at(path))
     }
 
-    /// The protocol that is spoken at a path, if it is not Kubernetes'.
+    /// The dialect of a path, if its route has one.
     pub(crate) fn dialect(&self, info: &RequestInfo) -> Option<Arc<dyn Dialect>> {
-        let RequestInfo::Path(asked) = info else { return None };
-        self.find(&asked.path)?.dialect.clone()
+        let RequestInfo::Path(request) = info else { return None };
+        self.find(&request.path)?.dialect.clone()
     }
 
-    /// The callers who are let in at a path. The index is for everybody who is known, and so are the paths of
-    /// discovery, where clients take a 404 for an answer and a 403 for a failure. For any other path that is not
-    /// served, only a caller who may ask for it learns that.
-    pub(crate) fn admits(&self, path: &str) -> Admits {
+    /// The callers that are let in at a path. The index and the discovery paths are for every authenticated caller:
+    /// clients accept a 404 of a discovery path, but take a 403 for a failure. Only a caller with the right to any
+    /// other path learns that it is not served.
+    pub(crate) fn access(&self, path: &str) -> RouteAccess {
         match self.find(path) {
-            Some(route) => route.admits,
-            None if path == "/" || is_discovery(path) => Admits::Authenticated,
-            None => Admits::Reviewed,
+            Some(route) => route.access,
+            None if path == "/" || is_discovery(path) => RouteAccess::Authenticated,
+            None => RouteAccess::Authorized,
         }
     }
 
-    /// Answers an authorized request at a path that is no resource's.
+    /// Answers an authorized request at a path that belongs to no resource.
     pub async fn answer(&self, cx: &mut RequestContext, request: Request<Body>) -> Response<Body> {
         let route = self.find(cx.info.path());
         let methods = route.map_or(GET, |route| route.methods);
         if !methods.contains(request.method()) {
             let style = Style::of_error(request.headers(), request.uri());
-            return response::failure(&Status::method_not_allowed(), &style);
+            return response::error_response(&Status::method_not_allowed(), &style);
         }
         match route {
             Some(route) => route.handler.answer(cx, request).await,
@@ -211,11 +213,11 @@ impl Routes {
     }
 
     fn index(&self, code: StatusCode, headers: &HeaderMap, uri: &Uri) -> Response<Body> {
-        rendered(code, BytesMut::from(&*self.index), &Style::of_document(headers, uri))
+        rendered_response(code, BytesMut::from(&*self.index), &Style::of_document(headers, uri))
     }
 }
 
-/// Whether it is a path that `system:discovery` names.
+/// Whether the cluster role `system:discovery` allows this path.
 fn is_discovery(path: &str) -> bool {
     let below =
         |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -227,13 +229,14 @@ mod tests {
     use super::*;
 
     fn route(path: &str) -> Route {
-        Route::document(path, Admits::Everybody, |_, _| Response::default())
+        Route::document(path, RouteAccess::Public, |_, _| Response::default())
     }
 
     #[test]
     fn the_longest_path_wins_and_only_whole_segments_count() {
-        let below = route("/readyz").reaching(Reach::Below).listing([]);
-        let routes = vec![route("/a").reaching(Reach::Tree), route("/a/b"), route("/readyz"), below];
+        let below = route("/readyz").with_path_match(PathMatch::Below).with_index_paths([]);
+        let routes =
+            vec![route("/a").with_path_match(PathMatch::Prefix), route("/a/b"), route("/readyz"), below];
         let routes = Routes::new(routes).unwrap();
         for (path, want) in [
             ("/a", Some("/a")),
@@ -251,12 +254,12 @@ mod tests {
             assert_eq!(routes.find(path).map(|route| route.path.as_str()), want, "{path}");
         }
         assert_eq!(routes.index, r#"{"paths":["/a","/a/b","/readyz"]}"#);
-        assert_eq!(routes.admits("/"), Admits::Authenticated);
+        assert_eq!(routes.access("/"), RouteAccess::Authenticated);
         for discovery in ["/api", "/api/v1", "/apis/g/v2", "/openapi/v4"] {
-            assert_eq!(routes.admits(discovery), Admits::Authenticated, "{discovery}");
+            assert_eq!(routes.access(discovery), RouteAccess::Authenticated, "{discovery}");
         }
-        assert_eq!(routes.admits("/nowhere"), Admits::Reviewed);
-        assert_eq!(routes.admits("/apisx"), Admits::Reviewed);
+        assert_eq!(routes.access("/nowhere"), RouteAccess::Authorized);
+        assert_eq!(routes.access("/apisx"), RouteAccess::Authorized);
     }
 
     #[test]
@@ -264,7 +267,7 @@ mod tests {
         for path in ["/a/", "a", "", "/apis/g/v1/x", "/a//b"] {
             assert!(Routes::new(vec![route(path)]).is_err(), "{path}");
         }
-        assert!(Routes::new(vec![route("/a"), route("/a").reaching(Reach::Tree)]).is_err());
+        assert!(Routes::new(vec![route("/a"), route("/a").with_path_match(PathMatch::Prefix)]).is_err());
         assert!(Routes::new(vec![route("/apis/g/v1")]).is_ok());
     }
 }

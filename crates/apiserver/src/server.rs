@@ -2,15 +2,15 @@ use crate::authn::{self, Authenticator, issuers::TokenIssuers, review::TokenRevi
 use crate::authz::{Authorization, Policy};
 use crate::delegate::Delegate;
 use crate::error::Error;
-use crate::flow::{Lane, Limits};
+use crate::flow::{InFlightLimiter, Limits};
 use crate::interner::Interner;
 use crate::metrics::ServerMetrics;
 use crate::resource::Resource;
 use crate::routes::{Route, Routes};
-use crate::tenure::Grounds;
+use crate::stream_authorization::AuthorizationInputs;
 use crate::tls::{self, ClientCertificates, ServingCertificate};
 use runtime::trace::Tracer;
-use runtime::{CertificateEnd, Clock, Health, Metrics, Tasks};
+use runtime::{CertificateExpiry, Clock, Health, Metrics, Tasks};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,37 +18,37 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// The handler, behind all of this.
+/// The handler of authorized requests.
 mod handler;
-/// Further sockets, and their gates.
-mod door;
-/// Sockets, TLS, HTTP, and how they end.
+/// The secondary listener and its filter.
+mod entry_point;
+/// Listening, TLS, HTTP, and graceful shutdown.
 mod connection;
-/// Sends answers together that are ready together.
-mod gathering;
+/// Coalesces the writes of responses that are ready at the same time.
+mod coalescing;
 /// Health, version and metrics: the routes that every server has.
-mod endpoints;
-/// What is recorded of a request when it ends.
-mod trail;
-/// Reads that act as writes.
-mod acting_reads;
-/// The steps of a request between its parse and its handler.
+mod builtin_routes;
+/// Metrics, audit log and trace of a request.
+mod request_record;
+/// GET requests that change something.
+mod mutating_gets;
+/// The filter chain of a request, from parsing to the handler.
 mod pipeline;
-/// Bodies that hold something until they end.
+/// Bodies of streamed responses.
 mod body;
 /// Watches over WebSockets.
 mod websocket;
 
-use acting_reads::ActingReads;
-pub(crate) use body::CLIENT_WAIT;
-use connection::Socket;
-use door::Door;
-pub use door::{Gate, SideDoor};
-use endpoints::Checks;
-pub use endpoints::Version;
+pub(crate) use body::CLIENT_STALL_TIMEOUT;
+use builtin_routes::HealthChecks;
+pub use builtin_routes::Version;
+use connection::ListeningSocket;
+use entry_point::EntryPoint;
+pub use entry_point::{RequestFilter, SecondaryListener};
 pub use handler::Handler;
+use mutating_gets::MutatingGets;
 
-/// How a server runs.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// PEM file with the serving certificate and its chain.
@@ -57,30 +57,30 @@ pub struct ServerSettings {
     pub key_file: PathBuf,
     /// How callers are identified.
     pub authentication: authn::AuthnSettings,
-    /// Requests under way.
+    /// Limits of requests in flight.
     pub limits: Limits,
-    /// Open connections.
+    /// The limit of open connections.
     pub connections: usize,
-    /// How many of them may be without a known caller.
-    pub strangers: usize,
-    /// How often credentials in files are looked at.
+    /// How many of them may have no authenticated caller.
+    pub unauthenticated_connections: usize,
+    /// How often certificates, CAs and keys in files are checked for changes.
     pub reload_every: Duration,
-    /// How long an answer of kube-apiserver about a token or a right holds.
+    /// How long an answer of kube-apiserver about a token or a right is cached.
     pub review_ttl: Duration,
-    /// About how often an open stream is checked for whether it may go on.
+    /// About how often it is checked that an open stream is still allowed.
     pub recheck_every: Duration,
-    /// How long requests are still taken after `/readyz` has begun to fail.
+    /// How long requests are still accepted after `/readyz` has begun to fail.
     pub shutdown_delay: Duration,
-    /// How long requests under way may then take.
+    /// How long requests in flight may then take.
     pub drain: Duration,
-    /// The answer at `/version`.
+    /// The response at `/version`.
     pub version: Version,
-    /// Traces some requests; by default none.
+    /// Traces requests; by default none.
     pub tracer: Tracer,
 }
 
 impl ServerSettings {
-    /// The usual limits.
+    /// Default settings.
     pub fn new(certificate_file: PathBuf, key_file: PathBuf) -> Self {
         Self {
             certificate_file,
@@ -88,7 +88,7 @@ impl ServerSettings {
             authentication: authn::AuthnSettings::default(),
             limits: Limits::default(),
             connections: 10_000,
-            strangers: 1_000,
+            unauthenticated_connections: 1_000,
             reload_every: Duration::from_secs(5),
             review_ttl: Duration::from_secs(10),
             recheck_every: Duration::from_mins(1),
@@ -100,18 +100,18 @@ impl ServerSettings {
     }
 }
 
-/// What the program brings.
-pub struct Parts<H> {
-    /// Answers requests.
+/// What the program provides to the server.
+pub struct ServerParts<H> {
+    /// Answers requests for resources.
     pub handler: H,
-    /// The kinds it serves, for the metrics' labels, and to know which reads do something.
+    /// The resources that it serves, for the labels of metrics and to know which GET requests change something.
     pub resources: Vec<Arc<Resource>>,
-    /// Routes beside the resources, the handler's own documents and the server's health, version and metrics.
+    /// Routes of the program, in addition to those of the handler and of the server itself.
     pub routes: Vec<Route>,
-    /// The program's own rules.
+    /// The program's own authorization rules.
     pub policy: Arc<dyn Policy>,
-    /// The kube-apiserver that is asked about tokens and rights, and publishes whom to trust; without one, only
-    /// configured trust and built-in rules hold.
+    /// The kube-apiserver that reviews tokens and rights, and publishes trusted CAs. Without one, only the configured
+    /// CAs and the policy apply.
     pub kube: Option<kube::Client>,
     /// Where metrics are registered, and what `/metrics` prints.
     pub metrics: Metrics,
@@ -125,9 +125,9 @@ pub struct Parts<H> {
     pub clock: Clock,
 }
 
-impl<H> std::fmt::Debug for Parts<H> {
+impl<H> std::fmt::Debug for ServerParts<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parts").finish_non_exhaustive()
+        f.debug_struct("ServerParts").finish_non_exhaustive()
     }
 }
 
@@ -135,9 +135,9 @@ impl<H> std::fmt::Debug for Parts<H> {
 pub struct Server<H> {
     shared: Arc<ServerShared<H>>,
     certificate: Arc<ServingCertificate>,
-    /// Served at every door.
+    /// Served by all listeners.
     routes: Vec<Route>,
-    side: Option<(SideDoor, Arc<ServingCertificate>)>,
+    secondary: Option<(SecondaryListener, Arc<ServingCertificate>)>,
     trust: Arc<TrustStore>,
     issuers: Arc<TokenIssuers>,
     kube: Option<kube::Client>,
@@ -149,16 +149,16 @@ impl<H> std::fmt::Debug for Server<H> {
     }
 }
 
-/// What every request uses.
+/// What all requests share.
 pub(crate) struct ServerShared<H> {
     pub(crate) handler: H,
-    pub(crate) acting_reads: ActingReads,
+    pub(crate) mutating_gets: MutatingGets,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) authorization: Arc<Authorization>,
-    pub(crate) grounds: Interner<Grounds>,
-    pub(crate) reads: Arc<Lane>,
-    pub(crate) writes: Arc<Lane>,
-    pub(crate) watches: Arc<Lane>,
+    pub(crate) authorization_inputs: Interner<AuthorizationInputs>,
+    pub(crate) reads: Arc<InFlightLimiter>,
+    pub(crate) writes: Arc<InFlightLimiter>,
+    pub(crate) watches: Arc<InFlightLimiter>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) stopping: Arc<AtomicBool>,
     pub(crate) draining: CancellationToken,
@@ -172,10 +172,10 @@ impl<H> std::fmt::Debug for ServerShared<H> {
 }
 
 impl<H: Handler> Server<H> {
-    /// Loads certificates, CAs and keys. The trust that only a running kube-apiserver can give comes later; until
-    /// then `/readyz` fails.
-    pub async fn new(settings: ServerSettings, parts: Parts<H>) -> Result<Self, Error> {
-        let end = CertificateEnd::register(
+    /// Loads certificates, CAs and keys. The CAs from kube-apiserver are loaded by [`Server::run`]; until then
+    /// `/readyz` fails.
+    pub async fn new(settings: ServerSettings, parts: ServerParts<H>) -> Result<Self, Error> {
+        let end = CertificateExpiry::register(
             &parts.metrics,
             "apiserver_serving_certificate_expiration_timestamp_seconds",
             "When the serving certificate ends",
@@ -186,54 +186,61 @@ impl<H: Handler> Server<H> {
         let trust = Arc::new(
             TrustStore::load_files(settings.authentication.trust.clone(), parts.kube.is_some()).await?,
         );
-        let told = settings.authentication.clone();
+        let authentication = settings.authentication.clone();
         let issuers = Arc::new(
-            TokenIssuers::load(told.issuers, told.tenant_keys, parts.clock.clone(), Arc::clone(&metrics))
-                .await?,
+            TokenIssuers::load(
+                authentication.issuers,
+                authentication.tenant_keys,
+                parts.clock.clone(),
+                Arc::clone(&metrics),
+            )
+            .await?,
         );
-        let asking = parts.kube.clone().map(|client| {
-            let (strangers, ttl) = (settings.limits.strangers, settings.review_ttl);
-            Delegate { client, strangers, ttl }
+        let delegate = parts.kube.clone().map(|client| {
+            let (unauthenticated_reviews, ttl) =
+                (settings.limits.unauthenticated_reviews, settings.review_ttl);
+            Delegate { client, unauthenticated_reviews, ttl }
         });
         let authenticator = Authenticator::new(
             settings.authentication.clone(),
             Arc::clone(&trust),
             Arc::clone(&issuers),
-            asking.clone().map(TokenReviews::new),
+            delegate.clone().map(TokenReviews::new),
             parts.clock,
             Arc::clone(&metrics),
         );
-        let authorization = Authorization::new(parts.policy, asking, Arc::clone(&metrics));
+        let authorization = Authorization::new(parts.policy, delegate, Arc::clone(&metrics));
         let stopping = Arc::new(AtomicBool::new(false));
-        let checks = Checks { live: parts.live, ready: parts.ready };
+        let checks = HealthChecks { live: parts.live, ready: parts.ready };
         add_checks(&checks, &stopping, parts.kube.is_some().then(|| Arc::clone(&trust)));
-        let mut routes = endpoints::routes(&checks, &parts.metrics, &settings.version);
+        let mut routes = builtin_routes::routes(&checks, &parts.metrics, &settings.version);
         routes.extend(parts.handler.routes());
-        parts.handler.measure(&parts.metrics);
+        parts.handler.register_metrics(&parts.metrics);
         routes.extend(parts.routes);
         let shared = ServerShared {
             handler: parts.handler,
-            acting_reads: ActingReads::of(&parts.resources),
+            mutating_gets: MutatingGets::of(&parts.resources),
             authenticator: Arc::new(authenticator),
             authorization: Arc::new(authorization),
-            grounds: Interner::default(),
-            reads: Lane::new(settings.limits.reads, metrics.reads.clone()),
-            writes: Lane::new(settings.limits.writes, metrics.writes.clone()),
-            watches: Lane::new(settings.limits.watches, metrics.watches.clone()),
+            authorization_inputs: Interner::default(),
+            reads: InFlightLimiter::new(settings.limits.reads, metrics.reads.clone()),
+            writes: InFlightLimiter::new(settings.limits.writes, metrics.writes.clone()),
+            watches: InFlightLimiter::new(settings.limits.watches, metrics.watches.clone()),
             metrics,
             stopping,
             draining: parts.draining,
             settings,
         };
         let shared = Arc::new(shared);
-        Ok(Self { shared, certificate, routes, side: None, trust, issuers, kube: parts.kube })
+        Ok(Self { shared, certificate, routes, secondary: None, trust, issuers, kube: parts.kube })
     }
 
-    /// The same, with another way in.
-    pub async fn with_side_door(self, door: SideDoor) -> Result<Self, Error> {
-        let (certificate, key) = (door.certificate_file.clone(), door.key_file.clone());
-        let certificate = ServingCertificate::load(certificate, key, door.certificate_end.clone()).await?;
-        Ok(Self { side: Some((door, Arc::new(certificate))), ..self })
+    /// The same server with a further listener.
+    pub async fn with_secondary_listener(self, listener: SecondaryListener) -> Result<Self, Error> {
+        let (certificate, key) = (listener.certificate_file.clone(), listener.key_file.clone());
+        let certificate =
+            ServingCertificate::load(certificate, key, listener.certificate_end.clone()).await?;
+        Ok(Self { secondary: Some((listener, Arc::new(certificate))), ..self })
     }
 
     /// The authenticator of callers.
@@ -241,8 +248,8 @@ impl<H: Handler> Server<H> {
         &self.shared.authenticator
     }
 
-    /// Serves until `tasks` is cancelled and the requests under way have ended. Tasks that the handler needs must
-    /// live as long: start them in another set.
+    /// Serves until `tasks` is cancelled and the requests in flight have ended. Tasks that the handler needs must live
+    /// as long, so start them in another set.
     pub async fn run(self, listener: TcpListener, tasks: Tasks) -> Result<(), Error> {
         let every = self.shared.settings.reload_every;
         tasks.spawn("serving certificate", Arc::clone(&self.certificate).follow(every));
@@ -251,25 +258,28 @@ impl<H: Handler> Server<H> {
         if let Some(client) = self.kube {
             tasks.spawn("extension-apiserver-authentication", self.trust.follow_config_map(client));
         }
-        let front = Socket {
+        let main = ListeningSocket {
             listener,
-            config: tls::server_config(self.certificate, ClientCertificates::AskedFor)?,
-            door: Door { routes: Routes::new(self.routes.clone())?, gate: None },
+            tls_config: tls::server_config(self.certificate, ClientCertificates::Requested)?,
+            entry_point: EntryPoint { routes: Routes::new(self.routes.clone())?, filter: None },
         };
-        let front = connection::serve(Arc::clone(&self.shared), front, tasks.token());
-        let Some((door, certificate)) = self.side else { return front.await };
+        let main = connection::serve(Arc::clone(&self.shared), main, tasks.token());
+        let Some((listener, certificate)) = self.secondary else { return main.await };
         tasks.spawn("serving certificate at the side", Arc::clone(&certificate).follow(every));
-        let side = Socket {
-            listener: door.listener,
-            config: tls::server_config(certificate, ClientCertificates::None)?,
-            door: Door { routes: Routes::new([self.routes, door.routes].concat())?, gate: Some(door.gate) },
+        let secondary = ListeningSocket {
+            listener: listener.listener,
+            tls_config: tls::server_config(certificate, ClientCertificates::None)?,
+            entry_point: EntryPoint {
+                routes: Routes::new([self.routes, listener.routes].concat())?,
+                filter: Some(listener.filter),
+            },
         };
-        tokio::try_join!(front, connection::serve(self.shared, side, tasks.token())).map(drop)
+        tokio::try_join!(main, connection::serve(self.shared, secondary, tasks.token())).map(drop)
     }
 }
 
-fn add_checks(checks: &Checks, stopping: &Arc<AtomicBool>, trust: Option<Arc<TrustStore>>) {
-    let Checks { live, ready } = checks;
+fn add_checks(checks: &HealthChecks, stopping: &Arc<AtomicBool>, trust: Option<Arc<TrustStore>>) {
+    let HealthChecks { live, ready } = checks;
     live.add("ping", || Ok(()));
     ready.add("ping", || Ok(()));
     let stopping = Arc::clone(stopping);

@@ -1,22 +1,22 @@
 //! The store's errors as statuses of the API.
 
-use crate::seldom::Seldom;
+use crate::log_throttle::LogThrottle;
 use meta::gvk::GroupResource;
 use meta::status::{Status, StatusCause};
 use std::time::Duration;
 use store::Error;
 
-/// Seconds after which a client may try again when the database is away.
+/// Seconds after which a client may retry when the database is unavailable.
 const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
-/// Seconds after which a client may try again when growth waits for an audit.
+/// Seconds after which a client may retry when growth is held until the audit has finished.
 const HELD_RETRY_SECONDS: u32 = 10;
 
-/// While the store is away each request meets it, and so many lines would push its cause out of the log.
-static UNAVAILABLE: Seldom<String> = Seldom::new(Duration::from_secs(10), 64);
-/// Before the cache is filled.
+/// While the store is unavailable, every request fails. A line for each would push the cause out of the log.
+static UNAVAILABLE: LogThrottle<String> = LogThrottle::new(Duration::from_secs(10), 64);
+/// The answer before the cache is filled.
 const STARTING: &str = "the server is starting: the objects have not been read from the database yet";
 
-/// The reason in `details.causes` when a tenant has as much as a tenant may keep.
+/// The reason in `details.causes` when a tenant has as many objects or bytes as it may have.
 const TENANT_FULL: &str = "TenantFull";
 
 pub(crate) const MODIFIED: &str =
@@ -61,8 +61,8 @@ pub(crate) fn status_of(error: &Error, about: &GroupResource, name: &str) -> Sta
         Error::Starting => Status::unavailable(STARTING, 1),
         Error::Busy => Status::too_many_requests(1),
         Error::Unavailable(why) => {
-            if let Some(left_out) = UNAVAILABLE.left_out(why.clone()) {
-                tracing::warn!(why, left_out, "the store is unavailable");
+            if let Some(suppressed) = UNAVAILABLE.try_log(why.clone()) {
+                tracing::warn!(why, left_out = suppressed, "the store is unavailable");
             }
             Status::unavailable("the database is unavailable", UNAVAILABLE_RETRY_SECONDS)
         }

@@ -1,5 +1,5 @@
 use crate::caller::Caller;
-use crate::part::Part;
+use crate::object_endpoint::ObjectEndpoint;
 use crate::view::View;
 use futures_util::future::BoxFuture;
 use meta::field::FieldErrors;
@@ -10,7 +10,7 @@ use quota::{Account, HoldChange, Violation};
 use serde_json::Value;
 use store::{Key, Visibility};
 
-/// What a strategy may know about the write.
+/// What a strategy gets to know about a write.
 #[derive(Debug)]
 pub struct WriteContext<'a> {
     /// Who writes.
@@ -18,15 +18,15 @@ pub struct WriteContext<'a> {
     /// What he sees.
     pub visibility: &'a Visibility,
     /// The endpoint that he writes through.
-    pub part: Part,
-    /// Nothing will be stored.
+    pub endpoint: ObjectEndpoint,
+    /// Whether nothing will be stored.
     pub dry_run: bool,
-    /// The request itself named the `metadata.resourceVersion` that it was made from.
+    /// Whether the request has a `metadata.resourceVersion` as its precondition.
     pub versioned: bool,
     /// The time of the request, RFC 3339 in whole seconds.
     pub now: &'a str,
-    /// Texts for the `Warning` header of an accepted write. A refused write does not show them: they may be about
-    /// things that its caller does not see.
+    /// Texts for the `Warning` header of an accepted write. A refused write does not show them, since they may be about
+    /// objects that its caller may not see.
     pub warnings: Vec<String>,
 }
 
@@ -45,42 +45,43 @@ impl<'a> WriteContext<'a> {
     }
 }
 
-/// A right that a write needs beyond that of its own verb, such as `grant` on projects. The server asks the
-/// authorizer for it, as for a request with this verb on the same object, and answers 403 with `why` when refused.
+/// A right that a write needs in addition to that of its own verb, such as `grant` on projects. The server has it
+/// authorized like a request with this verb on the same object, and answers 403 with `why` if it is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtraRight {
     /// The verb.
     pub verb: &'static str,
-    /// What needs the right; it ends the 403's message.
+    /// What needs the right: the end of the 403's message.
     pub why: String,
-    /// The domains in which the write may grow without the right, if the scope that it pays lists them. `None`:
-    /// without the right it is refused.
+    /// The domains in which the write may raise what the object costs without the right, if the quota scope that pays
+    /// lists them. `None`: without the right the write is refused.
     pub within: Option<Vec<String>>,
 }
 
 /// The rules that differ by kind. All methods but [`Strategy::admit`] are pure, except that they may read directories
 /// that a strategy holds in memory.
 ///
-/// The order of calls is decode → defaults → texts of fixed sets → prepare → admit → validate → extra right → account →
-/// store. Generic rules (metadata, texts of fixed sets, immutability of the parts a write does not own, generation,
-/// finalizers, managed fields) are the server's.
+/// The order of calls is decode → defaults → enums → prepare → admit → validate → extra right → account → store. The
+/// server applies the generic rules: metadata, enums, fields that a write does not own, generation, finalizers and
+/// managed fields.
 pub trait Strategy: Send + Sync + 'static {
-    /// The object below which this one lies, or wants to lie. A caller who does not see it gets a 404 for it, before
-    /// anything else is looked at.
+    /// The parent of this object, whether it exists or not. A caller who does not see the parent gets a 404 for it,
+    /// before anything else is checked.
     fn parent(&self, _object: &Object) -> Option<Key> {
         None
     }
 
-    /// The answer about a parent that does not exist for the caller, if it shall say more than a 404. It must be the
-    /// same whatever the parent is, and whatever else is true of the object.
+    /// The error for a parent that does not exist for the caller; `None` for a plain 404. It must not depend on whether
+    /// the parent exists, nor on anything else that the caller may not see.
     fn parent_missing(&self, _object: &Object, _parent: &Key) -> Option<Status> {
         None
     }
 
-    /// Finishes a new object before validation: forced and derived fields. Status is empty already.
+    /// Sets the forced and derived fields of a new object, before validation. Its status is empty already.
     fn prepare_create(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status>;
 
-    /// Finishes a changed object. The fields that the endpoint does not own were already taken from `old`.
+    /// Sets the forced and derived fields of a changed object. The fields that the endpoint does not own are those of
+    /// `old` already.
     fn prepare_update(
         &self,
         cx: &mut WriteContext<'_>,
@@ -88,9 +89,9 @@ pub trait Strategy: Send + Sync + 'static {
         object: &mut Object,
     ) -> Result<(), Status>;
 
-    /// Rules and derived fields that need a look at other objects, between prepare and validation; `old` absent is a
-    /// create. It only reads, and what it has read may have changed when the object is stored: rules that must hold
-    /// belong into the ledger. `None` if there is nothing to look up.
+    /// Rules and derived fields that depend on other objects, between prepare and validation. `old` is `None` for a
+    /// create. It only reads, and what it has read may have changed when the object is stored: invariants belong into
+    /// the ledger. `None` if there is nothing to read.
     fn admit<'a>(
         &'a self,
         _cx: &'a mut WriteContext<'_>,
@@ -101,14 +102,14 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// Rules for a new object beyond the schema's.
+    /// Rules for a new object in addition to the schema's.
     fn validate_create(&self, cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors;
 
     /// Rules for a changed object.
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors;
 
-    /// The right that a valid write needs beyond that of its verb; asked after validation, before quota, dry-run
-    /// included. `old` absent is a create.
+    /// The right that a valid write needs in addition to that of its verb. It is checked after validation and before
+    /// quota, also for a dry run. `old` is `None` for a create.
     fn extra_right(
         &self,
         _cx: &WriteContext<'_>,
@@ -118,35 +119,34 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// Marks an object whose deletion begins: `metadata.deletionTimestamp` is set already.
+    /// Changes an object whose deletion begins. Its `metadata.deletionTimestamp` is set already.
     fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
 
-    /// An error refuses the deletion of an object that its caller sees, for another reason than his rights with the
-    /// kind.
+    /// Refuses the deletion of an object that its caller sees and has the right to delete.
     fn check_delete(&self, _cx: &WriteContext<'_>, _object: &Object) -> Result<(), Status> {
         Ok(())
     }
 
-    /// What the object, beside `metadata.finalizers`, still waits for before it can go. The text is the answer to
-    /// another DELETE (409).
+    /// What the object's removal still waits for in addition to `metadata.finalizers`. The text is the message of the
+    /// 409 that answers another DELETE.
     fn waits_for(&self, _object: &Object) -> Option<String> {
         None
     }
 
-    /// Refuses a change for what only the change itself shows, after validation, with an answer other than 422.
+    /// Refuses a valid change, because of the difference between both states, with another status than 422.
     fn check_update(&self, _cx: &WriteContext<'_>, _old: &Object, _new: &Object) -> Result<(), Status> {
         Ok(())
     }
 
-    /// What the object means to the quota ledger.
+    /// What the object costs and grants in the quota ledger.
     fn account(&self, object: &Object) -> Result<Account, Status>;
 
-    /// What becomes of the charge that is left when an object goes.
+    /// How the remaining charge of an object is held when it is removed; `None` refunds it.
     fn hold(&self, _cx: &WriteContext<'_>, _old: &Object) -> Option<HoldChange> {
         None
     }
 
-    /// Warnings for a caller who has raised what an object costs or grants. Only asked for an accepted write.
+    /// Warnings for the caller of an accepted write that raises what its object costs or grants.
     fn growth_warnings(&self, _before: Option<&Account>, _after: &Account) -> Vec<String> {
         Vec::new()
     }
@@ -154,9 +154,9 @@ pub trait Strategy: Send + Sync + 'static {
     /// The answer to a write that the quota rules refused.
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status;
 
-    /// Whether a list of such objects may be posted at the collection of all namespaces: all are created, or none.
+    /// Whether a list of such objects may be posted to the collection of all namespaces, which creates all or none.
     /// Only a caller who sees everything may do it.
-    fn are_created_together(&self) -> bool {
+    fn allows_list_create(&self) -> bool {
         false
     }
 

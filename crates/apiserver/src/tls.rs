@@ -1,7 +1,7 @@
 use crate::authn::verdict::ChainVerdict;
 use crate::caller::Caller;
+use crate::connection_limit::ConnectionSlot;
 use crate::error::Error;
-use crate::places::Place;
 use arc_swap::ArcSwapOption;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
@@ -10,15 +10,15 @@ use rustls::pki_types::pem::PemObject;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Certificates of clients: the handshake proves possession, and trust is checked when an authenticator asks.
+/// Certificates of clients: the handshake proves that the client has the key. An authenticator checks the trust later.
 pub mod client;
 /// The serving certificate, read again when its files change.
 pub mod serving;
 
-pub use client::Authority;
+pub use client::CaBundle;
 pub use serving::{ServingCertificate, end_of_pem};
 
-/// The implementation of cryptography, whatever the process's default is.
+/// The crypto provider of this crate, independent of the process's default.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -26,9 +26,9 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 /// How a handshake treats client certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientCertificates {
-    /// Asked for, not demanded.
-    AskedFor,
-    /// Not asked for: a browser would ask its user.
+    /// Requested, not required.
+    Requested,
+    /// Not requested: a browser would ask its user for one.
     None,
 }
 
@@ -38,12 +38,12 @@ pub(crate) fn server_config(
     clients: ClientCertificates,
 ) -> Result<ServerConfig, Error> {
     let provider = provider();
-    let verifier = client::AnyClient::new(&provider);
+    let verifier = client::AnyClientVerifier::new(&provider);
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(|error| Error::credentials("TLS", error))?;
     let config = match clients {
-        ClientCertificates::AskedFor => config.with_client_cert_verifier(Arc::new(verifier)),
+        ClientCertificates::Requested => config.with_client_cert_verifier(Arc::new(verifier)),
         ClientCertificates::None => config.with_no_client_auth(),
     };
     let mut config = config.with_cert_resolver(certificate);
@@ -56,35 +56,35 @@ pub(crate) fn server_config(
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// The chain it presented and whose first key it holds; not yet trusted.
+    /// The chain that it presented. It has the key of the first certificate, but the chain is not verified.
     pub certificates: Vec<CertificateDer<'static>>,
-    /// The authenticators' verdict on the chain.
+    /// The result of verifying the chain.
     pub(crate) verdict: ArcSwapOption<ChainVerdict>,
-    place: Option<Place>,
+    slot: Option<ConnectionSlot>,
 }
 
 impl Peer {
-    /// A peer with the chain it presented.
+    /// A peer with the chain that it presented.
     pub fn new(address: SocketAddr, certificates: Vec<CertificateDer<'static>>) -> Self {
-        Self { address, certificates, verdict: ArcSwapOption::empty(), place: None }
+        Self { address, certificates, verdict: ArcSwapOption::empty(), slot: None }
     }
 
-    /// Adds the place of its connection.
-    pub(crate) fn at(self, place: Place) -> Self {
-        Self { place: Some(place), ..self }
+    /// Adds the slot of its connection.
+    pub(crate) fn with_slot(self, slot: ConnectionSlot) -> Self {
+        Self { slot: Some(slot), ..self }
     }
 
-    /// Notes the caller at the other end.
-    pub(crate) fn known(&self, caller: &Caller) {
-        if let Some(place) = &self.place {
-            place.known(caller);
+    /// Records the caller of the connection.
+    pub(crate) fn set_caller(&self, caller: &Caller) {
+        if let Some(slot) = &self.slot {
+            slot.set_caller(caller);
         }
     }
 
-    /// Notes that the connection goes on as one caller's own.
-    pub(crate) fn upgraded(&self, caller: &Caller) {
-        if let Some(place) = &self.place {
-            place.upgraded(caller);
+    /// Records that the connection serves only this caller from now on.
+    pub(crate) fn note_upgrade(&self, caller: &Caller) {
+        if let Some(slot) = &self.slot {
+            slot.note_upgrade(caller);
         }
     }
 }

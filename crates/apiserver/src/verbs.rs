@@ -1,4 +1,4 @@
-//! One verb a module, in the order of a Go API server.
+//! The verbs, one in each module. Their steps come in the order of a Go API server.
 
 pub(crate) mod body;
 pub(crate) mod options;
@@ -8,19 +8,19 @@ mod change;
 mod commit;
 mod computed;
 mod create;
-mod create_together;
+mod create_list;
 mod delete;
 mod delete_collection;
 mod get;
-mod handled;
+mod handler;
 mod list;
 mod moves;
 mod nul;
-mod owned;
-mod owners;
+mod owned_fields;
+mod owner_references;
 mod parent;
 mod patch;
-mod tries;
+mod retry;
 mod update;
 mod watch;
 
@@ -28,12 +28,12 @@ use crate::api::Api;
 use crate::audit;
 use crate::authz::Attributes;
 use crate::context::RequestContext;
-use crate::endpoint::{Endpoint, Serves};
-use crate::flow::LanePlace;
-use crate::part::Part;
+use crate::endpoint::{Endpoint, EndpointKind};
+use crate::flow::InFlightPermit;
+use crate::object_endpoint::ObjectEndpoint;
 use crate::request::{Query, ResourceRequest, Verb};
 use crate::resource::{Resource, StoredKind};
-use crate::response::{self, Form, Include, Offer, Renderer, Style};
+use crate::response::{self, Form, IncludeObject, Renderer, ResponseKind, Style};
 use crate::strategy::ExtraRight;
 use crate::view::View;
 use axum::body::Body;
@@ -47,65 +47,65 @@ use store::read::At;
 use store::{Entry, Key, Revision, Visibility};
 use tokio::time::Instant;
 
-/// How long a write may take, including its tries after conflicts.
+/// How long a write may take, including its retries after conflicts.
 const WRITE_DEADLINE: Duration = Duration::from_secs(34);
 
-/// One request at one resource, on its way through a verb.
+/// A request for a resource, while its verb runs.
 #[derive(Debug)]
 pub(crate) struct Call<'r> {
     pub(crate) api: &'r Arc<Api>,
     pub(crate) cx: &'r mut RequestContext,
-    pub(crate) asked: Arc<ResourceRequest>,
+    pub(crate) request: Arc<ResourceRequest>,
     pub(crate) resource: Arc<Resource>,
     /// The endpoint, as strategies see it.
-    pub(crate) part: Part,
+    pub(crate) endpoint: ObjectEndpoint,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) style: Style,
     pub(crate) warnings: Vec<String>,
-    /// The place of its body, if that is heavy.
-    pub(crate) heavy: Option<LanePlace>,
+    /// The permit for its body, if the body is heavy.
+    pub(crate) heavy_permit: Option<InFlightPermit>,
 }
 
 /// Runs the verb of a request at its endpoint.
 pub(crate) async fn run(
     api: &Arc<Api>,
     cx: &mut RequestContext,
-    asked: Arc<ResourceRequest>,
+    resource_request: Arc<ResourceRequest>,
     endpoint: Endpoint,
     request: Request<Body>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let errors = Style::of_error(&parts.headers, &parts.uri);
-    let Endpoint { resource, serves } = endpoint;
+    let Endpoint { resource, kind } = endpoint;
     let mut call = Call {
         api,
         cx,
-        asked,
+        request: resource_request,
         resource,
-        part: serves.part(),
+        endpoint: kind.endpoint(),
         query: Query::parse(parts.uri.query()),
         headers: parts.headers,
         style: errors,
         warnings: Vec::new(),
-        heavy: None,
+        heavy_permit: None,
     };
     let answer = match call.deadline() {
-        None => call.answer(&serves, body).await,
+        None => call.answer(&kind, body).await,
         Some(deadline) => {
-            tokio::time::timeout_at(deadline, call.answer(&serves, body)).await.unwrap_or_else(|_elapsed| {
+            tokio::time::timeout_at(deadline, call.answer(&kind, body)).await.unwrap_or_else(|_elapsed| {
                 Err(Status::timeout("request did not complete within the allotted timeout", 0))
             })
         }
     };
-    let mut response = answer.unwrap_or_else(|status| response::failure(&status, &errors));
+    let mut response = answer.unwrap_or_else(|status| response::error_response(&status, &errors));
     response::add_warnings(&mut response, &call.warnings);
     response
 }
 
 impl Call<'_> {
     fn deadline(&self) -> Option<Instant> {
-        match self.asked.verb {
+        match self.request.verb {
             Verb::Watch => None,
             Verb::Get | Verb::List | Verb::DeleteCollection => Some(self.cx.deadline),
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::Other(_) => {
@@ -114,28 +114,30 @@ impl Call<'_> {
         }
     }
 
-    async fn answer(&mut self, serves: &Serves, body: Body) -> Result<Response<Body>, Status> {
-        match serves {
-            Serves::Objects { stored, .. } => self.objects(stored, body).await,
-            // Seldom asked, and no other request has to have room for them.
-            Serves::Handler { stored, handler, .. } => {
-                Box::pin(handled::handled(self, stored, &**handler, body)).await
+    async fn answer(&mut self, kind: &EndpointKind, body: Body) -> Result<Response<Body>, Status> {
+        match kind {
+            EndpointKind::Objects { stored, .. } => self.objects(stored, body).await,
+            // Boxed: these requests are rare, and the futures of all others stay smaller.
+            EndpointKind::Handler { stored, handler, .. } => {
+                Box::pin(handler::run_handler(self, stored, &**handler, body)).await
             }
-            Serves::Computed(computed) => Box::pin(computed::read(self, &**computed)).await,
-            Serves::Singleton(singleton) => Box::pin(computed::read_one(self, &**singleton)).await,
+            EndpointKind::Computed(computed) => Box::pin(computed::read(self, &**computed)).await,
+            EndpointKind::Singleton(singleton) => {
+                Box::pin(computed::read_singleton(self, &**singleton)).await
+            }
         }
     }
 
     async fn objects(&mut self, stored: &StoredKind, body: Body) -> Result<Response<Body>, Status> {
-        // A patch of an unknown type is refused before anything else is looked at.
+        // A patch of an unknown type is refused before anything else is checked.
         let patch =
-            if self.asked.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
+            if self.request.verb == Verb::Patch { Some(patch::PatchType::of(&self.headers)?) } else { None };
         self.negotiate()?;
-        match (self.asked.verb, patch) {
+        match (self.request.verb, patch) {
             (Verb::Patch, Some(kind)) => patch::patch(self, stored, kind, body).await,
-            // Seldom asked, and no other request has to have room for it.
-            (Verb::Create, _) if self.resource.namespaced && self.asked.namespace.is_empty() => {
-                Box::pin(create_together::create_together(self, stored, body)).await
+            // Boxed: this request is rare, and the futures of all others stay smaller.
+            (Verb::Create, _) if self.resource.namespaced && self.request.namespace.is_empty() => {
+                Box::pin(create_list::create_list(self, stored, body)).await
             }
             (Verb::Create, _) => create::create(self, stored, body).await,
             (Verb::Get, _) => get::get(self, stored).await,
@@ -148,17 +150,18 @@ impl Call<'_> {
         }
     }
 
-    /// Chooses the form of the answer.
+    /// Negotiates the form of the answer.
     pub(crate) fn negotiate(&mut self) -> Result<(), Status> {
-        let offer = if self.asked.verb == Verb::Watch { Offer::Events } else { Offer::Objects };
-        self.style = Style::of(&self.headers, &self.query, offer)?;
+        let response_kind =
+            if self.request.verb == Verb::Watch { ResponseKind::Events } else { ResponseKind::Objects };
+        self.style = Style::of(&self.headers, &self.query, response_kind)?;
         self.check_form()
     }
 
-    /// Refuses a list in the form of one object's metadata, and an object in that of a list.
+    /// Refuses a list as `PartialObjectMetadata`, and an object as `PartialObjectMetadataList`.
     fn check_form(&self) -> Result<(), Status> {
         let is_list =
-            matches!(self.asked.verb, Verb::List | Verb::DeleteCollection) && !self.resource.is_singleton();
+            matches!(self.request.verb, Verb::List | Verb::DeleteCollection) && !self.resource.is_singleton();
         let (version, kind) = (&self.resource.gvk.version, &self.resource.gvk.kind);
         let message = match self.style.accepted.form {
             Form::Partial(_) if is_list => {
@@ -175,7 +178,7 @@ impl Call<'_> {
     }
 
     pub(crate) fn key(&self, stored: &StoredKind) -> Key {
-        Key::new(stored.id, &self.asked.namespace, &self.asked.name)
+        Key::new(stored.id, &self.request.namespace, &self.request.name)
     }
 
     /// The store as this caller sees it.
@@ -188,20 +191,15 @@ impl Call<'_> {
         meta::time::rfc3339(self.api.clock.unix_seconds())
     }
 
-    /// Whether this caller sees nothing at all: then lists are empty, and nobody is asked.
+    /// Whether this caller sees nothing at all. His lists are then empty, and the store is not read.
     pub(crate) fn sees_nothing(&self) -> bool {
         matches!(self.cx.access.visibility(), Visibility::Nothing)
     }
 
-    /// Asks for the right to create: an apply may turn out to be a create.
-    pub(crate) async fn may_create(&self) -> Result<(), Status> {
-        self.authorize(Verb::Create).await
-    }
-
-    /// How far a write may grow. Asks for the right that it needs beyond the one of the request's verb.
+    /// How far a write may let its object grow. Checks the right that this needs beyond the one of the request's verb.
     pub(crate) async fn growth(&self, right: Option<ExtraRight>, name: &str) -> Result<Growth, Status> {
         let Some(ExtraRight { verb, why, within }) = right else { return Ok(Growth::Free) };
-        match (self.authorize(Verb::from(verb)).await, within) {
+        match (self.require_verb(Verb::from(verb)).await, within) {
             (Ok(()), _) => Ok(Growth::Free),
             (Err(status), Some(within)) if status.code == 403 => Ok(Growth::Within(within)),
             (Err(status), None) if status.code == 403 => {
@@ -211,23 +209,30 @@ impl Call<'_> {
         }
     }
 
-    async fn authorize(&self, verb: Verb) -> Result<(), Status> {
-        let right = ResourceRequest { subresource: String::new(), ..self.asked.with_verb(verb) };
-        self.has_right(right).await
+    /// An error if the caller does not have the right to this verb on the object of the request.
+    pub(crate) async fn require_verb(&self, verb: Verb) -> Result<(), Status> {
+        let right = ResourceRequest { subresource: String::new(), ..self.request.with_verb(verb) };
+        self.require_right(right).await
     }
 
-    /// An error if the caller does not have a right, on any resource.
-    pub(crate) async fn has_right(&self, right: ResourceRequest) -> Result<(), Status> {
+    /// An error if the caller does not have this right. It may be on another resource.
+    pub(crate) async fn require_right(&self, right: ResourceRequest) -> Result<(), Status> {
         let Some(authorization) = &self.cx.authorization else {
             let why = format!("nobody can be asked for the verb {:?}", right.verb.as_str());
-            return Err(Status::forbidden(&self.resource.group_resource(), &self.asked.name, &why));
+            return Err(Status::forbidden(&self.resource.group_resource(), &self.request.name, &why));
         };
         let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: right.into() };
         authorization.authorize(&attributes).await.map(|_access| ())
     }
 
-    /// Notes what a write did, for the audit log. `old` is the revision before, if there was one.
-    pub(crate) fn audit(&mut self, old: Option<Revision>, entry: &Entry, dry_run: bool, note: String) {
+    /// Records what a write did, for the audit log. `old` is the revision before, if there was one.
+    pub(crate) fn record_change(
+        &mut self,
+        old: Option<Revision>,
+        entry: &Entry,
+        dry_run: bool,
+        note: String,
+    ) {
         self.cx.outcome = Some(audit::AuditedChange {
             name: entry.key.name.to_string(),
             uid: entry.uid.to_string(),
@@ -238,8 +243,8 @@ impl Call<'_> {
         });
     }
 
-    /// Notes how many objects of a collection were written, for the audit log.
-    pub(crate) fn audit_collection(&mut self, objects: usize, dry_run: bool) {
+    /// Records how many objects of a collection were written, for the audit log.
+    pub(crate) fn record_collection_change(&mut self, objects: usize, dry_run: bool) {
         self.cx.outcome = Some(audit::AuditedChange {
             dry_run,
             note: format!("{objects} objects"),
@@ -251,8 +256,8 @@ impl Call<'_> {
     pub(crate) fn renderer(&self) -> Result<Renderer, Status> {
         let (media, form) = (self.style.accepted.media, self.style.accepted.form);
         let include = match form {
-            Form::Table(_) => Include::parse(self.query.text("includeObject"))?,
-            _ => Include::Metadata,
+            Form::Table(_) => IncludeObject::parse(self.query.text("includeObject"))?,
+            _ => IncludeObject::Metadata,
         };
         let now = self.api.clock.unix_seconds();
         Ok(Renderer { resource: Arc::clone(&self.resource), media, form, include, now })
@@ -262,6 +267,6 @@ impl Call<'_> {
     pub(crate) fn respond(&self, code: StatusCode, entry: &Entry) -> Result<Response<Body>, Status> {
         let mut bytes = BytesMut::with_capacity(entry.body.len().saturating_add(64));
         self.renderer()?.object(entry, &mut bytes);
-        Ok(response::rendered(code, bytes, &self.style))
+        Ok(response::rendered_response(code, bytes, &self.style))
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use store::read::{At, ListQuery, Selection};
 use store::{Access, Entry, Error, Key, KindId, Revision, Store};
 
-/// The store, to read from: as the caller sees it, unless [`View::unfiltered`] is asked for.
+/// Read access to the store, as the caller sees it; [`View::unfiltered`] shows everything.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     store: &'a Store,
@@ -22,38 +22,38 @@ impl<'a> View<'a> {
         Self { store, access, internal, at }
     }
 
-    /// The whole store: for what a rule must know and the caller must not be told.
+    /// The whole store, for a rule that must read what the caller may not see.
     #[must_use]
     pub fn unfiltered(self) -> Self {
         Self { access: self.internal, ..self }
     }
 
-    /// The newest state, at the cost of asking the database for its revision. For a rule that refuses because of what
-    /// it reads.
+    /// The newest state, which takes a query for the database's revision. For a rule that refuses a write because of
+    /// what it reads.
     #[must_use]
     pub fn latest(self) -> Self {
         Self { at: At::Latest, ..self }
     }
 
-    /// An object, as it was a moment ago. If it is absent, it is looked for in the newest state.
+    /// An object at the freshness of the view. If it is absent there, it is read from the newest state.
     pub async fn get(&self, key: &Key) -> Result<Option<Arc<Entry>>, Status> {
         let again = (self.at != At::Latest).then_some(At::Latest);
         for at in std::iter::once(self.at).chain(again) {
             match self.store.get(self.access, key, at).await {
                 Ok(entry) => return Ok(Some(entry)),
                 Err(Error::NotFound) => {}
-                Err(error) => return Err(unread(&error)),
+                Err(error) => return Err(read_error(&error)),
             }
         }
         Ok(None)
     }
 
-    /// The same, as a tree.
+    /// The same, parsed.
     pub async fn object(&self, key: &Key) -> Result<Option<Object>, Status> {
         let Some(entry) = self.get(key).await? else { return Ok(None) };
         Object::from_stored(&entry.body, entry.revision.0)
             .map(Some)
-            .map_err(|error| unread(&Error::Corrupt(error.to_string())))
+            .map_err(|error| read_error(&Error::Corrupt(error.to_string())))
     }
 
     /// All objects of a kind, in one namespace or in all.
@@ -63,10 +63,10 @@ impl<'a> View<'a> {
         self.select(selection).await
     }
 
-    /// All objects that are selected.
+    /// All objects of a selection.
     pub async fn select(&self, selection: Selection) -> Result<Vec<Arc<Entry>>, Status> {
         let query = ListQuery { selection, at: self.at, limit: None, continue_token: None };
-        let page = self.store.list(self.access, &query).await.map_err(|error| unread(&error))?;
+        let page = self.store.list(self.access, &query).await.map_err(|error| read_error(&error))?;
         Ok(page.items)
     }
 
@@ -76,6 +76,6 @@ impl<'a> View<'a> {
     }
 }
 
-fn unread(error: &Error) -> Status {
+fn read_error(error: &Error) -> Status {
     status_of(error, &GroupResource::new("", ""), "")
 }

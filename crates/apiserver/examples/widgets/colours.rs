@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use store::KindId;
 
-/// The resource. It has no place in the store.
+/// The resource. The store does not know it.
 pub(crate) fn resource(widgets: KindId) -> Resource {
     let status = Schema::object(
         "What is seen of the colour.",

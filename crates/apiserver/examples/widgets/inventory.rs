@@ -1,9 +1,9 @@
-//! A route: a page in plain text of what its caller sees, at `/inventory`.
+//! A route: `/inventory` lists in plain text the widgets that its caller sees.
 
 use apiserver::RequestContext;
-use apiserver::authz::Admits;
+use apiserver::authz::RouteAccess;
 use apiserver::flow::Class;
-use apiserver::routes::{GET, Reach, Route, RouteHandler};
+use apiserver::routes::{GET, PathMatch, Route, RouteHandler};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use futures_util::future::BoxFuture;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use store::read::{At, ListQuery, Selection};
 use store::{KindId, Store};
 
-/// The route: for everybody who is known, as a read, with his sight of the store.
+/// The route. It lets in every authenticated caller, counts as a read, and reads the store as its caller sees it.
 pub(crate) fn route(store: Store, widgets: KindId) -> Route {
     Route {
         path: "/inventory".to_owned(),
-        reach: Reach::Path,
+        path_match: PathMatch::Exact,
         methods: GET,
-        admits: Admits::Authenticated,
-        sees: true,
+        access: RouteAccess::Authenticated,
+        reads_store: true,
         class: Class::Read,
         dialect: None,
         listed: vec!["/inventory".to_owned()],

@@ -1,11 +1,11 @@
-//! An aggregated API server with two stored kinds, a computed one, one of one object a caller, a subresource that does
-//! something, and a page.
+//! An aggregated API server with two stored kinds, a computed kind, a singleton, a subresource with a handler, and a
+//! page.
 //!
 //! ```text
 //! DATABASE_URL=postgres://… cargo run -p apiserver --example widgets -- tls.crt tls.key client-ca.crt
 //! ```
 //!
-//! Whoever comes with a certificate of the client CA may do everything; `docs/library.md` walks through it.
+//! Callers with a certificate of the client CA may do everything. `docs/library.md` explains the code.
 
 mod colours;
 mod inventory;
@@ -17,8 +17,8 @@ mod workshop;
 
 use anyhow::Context;
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
-use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, ServerSettings};
+use apiserver::openapi::ApiInfo;
+use apiserver::server::{Server, ServerParts, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
 use runtime::{Clock, Health, Metrics, Tasks, shutdown};
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Policy for EverybodyKnown {
     fn judge(&self, caller: &Caller, _: &RequestInfo, _: bool) -> Ruling {
         let known = caller.in_group("system:authenticated");
         let verdict = if known { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
-        Ruling { verdict, sight: Ok(Visibility::Everything) }
+        Ruling { verdict, visibility: Ok(Visibility::Everything) }
     }
 
     fn operator_right(&self) -> Right {
@@ -65,9 +65,9 @@ async fn main() -> anyhow::Result<()> {
     ];
     let routes = vec![inventory::route(store.clone(), widgets)];
     let draining = CancellationToken::new();
-    let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+    let about = ApiInfo { title: "Widgets".to_owned(), version: "v1".to_owned() };
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
-    let parts = Parts {
+    let parts = ServerParts {
         handler: Arc::new(api),
         resources,
         routes,

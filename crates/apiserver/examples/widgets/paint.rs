@@ -1,10 +1,10 @@
-//! A subresource with a handler: POST `widgets/NAME/paint` gives a widget another colour, GET tells which it has, and with
-//! `?format=text` nothing but that.
+//! A subresource with a handler: POST `widgets/NAME/paint` changes the colour of a widget, and GET answers with its
+//! colour, as a plain text with `?format=text`.
 
 use super::names::GROUP;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
+use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler, TextAnswer};
 use apiserver::{Verb, View};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
@@ -19,7 +19,7 @@ const COLOUR: &[&str] = &["spec", "colour"];
 /// Paints widgets.
 #[derive(Debug)]
 pub(crate) struct Painting {
-    shape: Shape,
+    shape: BodySchema,
 }
 
 impl Painting {
@@ -39,16 +39,16 @@ impl Painting {
             "A coat of paint.",
             [("spec", spec.optional()), ("status", status.optional())],
         );
-        Self { shape: Shape { kind: GroupVersionKind::new(GROUP, "v1", "Paint"), schema } }
+        Self { shape: BodySchema { kind: GroupVersionKind::new(GROUP, "v1", "Paint"), schema } }
     }
 }
 
 impl SubresourceHandler for Painting {
-    fn body(&self) -> Option<&Shape> {
+    fn body(&self) -> Option<&BodySchema> {
         Some(&self.shape)
     }
 
-    fn answer(&self) -> &Shape {
+    fn answer(&self) -> &BodySchema {
         &self.shape
     }
 
@@ -56,14 +56,15 @@ impl SubresourceHandler for Painting {
         &[OpenApiParameter { name: "format", description: "text: the colour alone." }]
     }
 
-    /// Whoever looks wears the paint off.
+    /// A GET counts as a write: looking wears the paint off.
     fn acts_on_get(&self) -> bool {
         true
     }
 
-    fn text(&self, query: &Query, answer: &Object) -> Option<Text> {
+    fn text(&self, query: &Query, answer: &Object) -> Option<TextAnswer> {
         let body = format!("{}\n", answer.text(COLOUR));
-        (query.text("format") == "text").then_some(Text { content_type: "text/plain; charset=utf-8", body })
+        (query.text("format") == "text")
+            .then_some(TextAnswer { content_type: "text/plain; charset=utf-8", body })
     }
 
     fn handle<'a>(
@@ -71,13 +72,13 @@ impl SubresourceHandler for Painting {
         cx: &'a mut WriteContext<'_>,
         _: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>> {
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(async move {
             let mut answer = Object::default();
             let before = action.object.text(COLOUR);
             let Some(body) = action.body.filter(|_| action.verb == Verb::Create) else {
                 answer.set(COLOUR, json!(before));
-                return Ok(Handled { object: None, answer });
+                return Ok(HandlerOutput { object: None, answer });
             };
             let colour = body.text(COLOUR);
             if colour.is_empty() {
@@ -90,7 +91,7 @@ impl SubresourceHandler for Painting {
             object.set(COLOUR, json!(colour));
             answer.set(COLOUR, json!(colour));
             answer.set(&["status", "before"], json!(before));
-            Ok(Handled { object: Some(object), answer })
+            Ok(HandlerOutput { object: Some(object), answer })
         })
     }
 }

@@ -1,4 +1,4 @@
-//! A kind of one object a caller: how many widgets he sees.
+//! A singleton: how many widgets a caller sees.
 
 use super::names::GROUP;
 use apiserver::Resource;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::KindId;
 
-/// The resource. It has no place in the store, and its objects have no names.
+/// The resource. The store does not know it, and its objects have no names.
 pub(crate) fn resource(widgets: KindId) -> Resource {
     let count = Schema::integer("How many widgets there are.").always();
     Resource {

@@ -1,4 +1,4 @@
-//! A kind, as the library wants to know it: its shape, what the store indexes of it, and what differs from others.
+//! A stored kind: its schema, the attributes that the store indexes, and the rules of its strategy.
 
 use super::names::GROUP;
 use super::paint::Painting;
@@ -22,7 +22,7 @@ const FINISH: &[&str] = &["spec", "finish"];
 const WORKSHOP: &[&str] = &["spec", "workshop"];
 const PHASE: &[&str] = &["status", "phase"];
 
-/// The resource. The number of a kind in the store is its place in the list that the store is opened with.
+/// The resource. `id` is the number of the kind in the store: its index in the list with which the store is opened.
 pub(crate) fn resource(id: KindId, workshops: KindId) -> Resource {
     Resource {
         gvk: GroupVersionKind::new(GROUP, "v1", "Widget"),
@@ -112,10 +112,10 @@ impl Kind for Widgets {
     }
 }
 
-/// What differs.
+/// The rules of the kind.
 #[derive(Debug)]
 pub(crate) struct WidgetStrategy {
-    /// The kind that a widget may lie below.
+    /// The kind of a widget's parent.
     workshops: KindId,
 }
 
@@ -132,7 +132,7 @@ impl WidgetStrategy {
 }
 
 impl Strategy for WidgetStrategy {
-    /// Who does not see a workshop can have nothing made there, and does not learn that it exists.
+    /// A caller who does not see a workshop can create nothing below it, and does not learn that it exists.
     fn parent(&self, object: &Object) -> Option<Key> {
         let workshop = object.text(WORKSHOP);
         (!workshop.is_empty()).then(|| Key::new(self.workshops, "", workshop))
@@ -150,7 +150,7 @@ impl Strategy for WidgetStrategy {
         Ok(())
     }
 
-    /// A widget has its workshop's finish: a field of the server's, set with every write.
+    /// Sets the server field `spec.finish`, which every write copies from the workshop.
     fn admit<'a>(
         &'a self,
         cx: &'a mut WriteContext<'_>,

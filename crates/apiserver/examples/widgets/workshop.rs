@@ -1,4 +1,4 @@
-//! A kind that others lie below: cluster-scoped, and seen by its tenant alone.
+//! The parent kind of widgets. It is cluster-scoped, and only its tenant sees it.
 
 use super::names::GROUP;
 use apiserver::resource::{ALL_VERBS, ResourceSource};

@@ -1,22 +1,22 @@
-//! From the claims of a token to a caller. Pure.
+//! Maps the claims of a token to a caller. Pure.
 
-use super::expression::{self, Evaluated, Expression, Start};
-use super::territory::Territories;
+use super::allowed_names::IssuerNames;
+use super::expression::{self, Activation, Expression, TextPrefix};
 use crate::caller::{AUTHENTICATED, Caller, Via};
 use cel::Value as CelValue;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Most bytes that one caller takes in memory: name, groups and extra values together.
+/// The most bytes of memory that a caller may take: name, groups and extra values together.
 const CALLER_LIMIT: usize = 64 * 1024;
-/// The extra key in which Kubernetes keeps the id of the token.
+/// The extra key in which Kubernetes stores the id of the token.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// The claim that refers to claims kept elsewhere.
+/// The claim that refers to distributed claims, whose values are on another server.
 const DISTRIBUTED: &str = "_claim_names";
 
 pub(crate) type Claims = Map<String, Value>;
 
-/// What the claims of an issuer mean.
+/// The rules that map the claims of an issuer to a caller.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimRules {
     pub(crate) username: NameRule,
@@ -27,21 +27,21 @@ pub(crate) struct ClaimRules {
     pub(crate) users: Vec<UserRule>,
 }
 
-/// How names are made.
+/// Where the name of the user, or the names of his groups, come from.
 #[derive(Clone, Debug)]
 pub(crate) enum NameRule {
     Claim { claim: String, prefix: String },
     Expression(Expression),
 }
 
-/// How a value is made.
+/// Where a value comes from.
 #[derive(Clone, Debug)]
 pub(crate) enum ValueRule {
     Claim(String),
     Expression(Expression),
 }
 
-/// How an extra value is made.
+/// Where the values of an extra key come from.
 #[derive(Clone, Debug)]
 pub(crate) struct ExtraRule {
     pub(crate) key: String,
@@ -55,7 +55,7 @@ pub(crate) enum ClaimRule {
     Expression { expression: Expression, message: String },
 }
 
-/// A condition that the caller made of a token must meet.
+/// A condition that the caller must meet to whom the claims were mapped.
 #[derive(Clone, Debug)]
 pub(crate) struct UserRule {
     pub(crate) expression: Expression,
@@ -63,13 +63,13 @@ pub(crate) struct UserRule {
 }
 
 impl NameRule {
-    /// The beginning of all names that it makes.
+    /// The prefix of all names from this rule; `None` if there is none or it is not known.
     fn prefix(&self) -> Option<String> {
         match self {
             Self::Claim { prefix, .. } => Some(prefix.clone()).filter(|prefix| !prefix.is_empty()),
-            Self::Expression(expression) => match expression.starts() {
-                Start::With(prefix) => Some(prefix.clone()),
-                Start::Nothing | Start::Unknown => None,
+            Self::Expression(expression) => match expression.prefix() {
+                TextPrefix::Known(prefix) => Some(prefix.clone()),
+                TextPrefix::NoText | TextPrefix::Unknown => None,
             },
         }
     }
@@ -84,18 +84,19 @@ impl ClaimRules {
         self.groups.as_ref().and_then(NameRule::prefix)
     }
 
-    pub(crate) fn gives_groups(&self) -> bool {
+    pub(crate) fn has_groups(&self) -> bool {
         self.groups.is_some()
     }
 
-    /// Whether names are made by CEL: of `username`, or of `groups`.
-    pub(crate) fn is_expression(&self, of: &str) -> bool {
-        let rule = if of == "username" { Some(&self.username) } else { self.groups.as_ref() };
+    /// Whether a mapping, `username` or `groups`, is a CEL expression.
+    pub(crate) fn is_expression(&self, mapping: &str) -> bool {
+        let rule = if mapping == "username" { Some(&self.username) } else { self.groups.as_ref() };
         matches!(rule, Some(NameRule::Expression(_)))
     }
 
-    /// Whether it takes an e-mail address as a name without looking whether it is verified: anybody could claim one.
-    pub(crate) fn names_email_without_looking_at_it(&self) -> bool {
+    /// Whether it uses an e-mail address as a name without checking that it is verified, so that anybody could claim
+    /// it.
+    pub(crate) fn uses_unverified_email(&self) -> bool {
         let NameRule::Expression(username) = &self.username else { return false };
         let rules = self.validation.iter().filter_map(|rule| match rule {
             ClaimRule::Expression { expression, .. } => Some(expression),
@@ -103,11 +104,11 @@ impl ClaimRules {
         });
         let mut all =
             std::iter::once(username).chain(self.extra.iter().map(|extra| &extra.expression)).chain(rules);
-        let [address, verified] = expression::ADDRESS_CLAIMS;
-        username.names_claim(address) && !all.any(|expression| expression.names_claim(verified))
+        let [address, verified] = expression::EMAIL_CLAIMS;
+        username.selects_claim(address) && !all.any(|expression| expression.selects_claim(verified))
     }
 
-    /// Whether a deep stack is needed.
+    /// Whether there are CEL expressions, which need a deep stack.
     pub(crate) fn has_expressions(&self) -> bool {
         let by_rule = |rule: &ClaimRule| matches!(rule, ClaimRule::Expression { .. });
         self.is_expression("username")
@@ -118,11 +119,11 @@ impl ClaimRules {
             || self.validation.iter().any(by_rule)
     }
 
-    /// The caller of a token that was verified. The texts of errors are for the log.
-    pub(crate) fn caller(&self, claims: &Claims, territories: &Territories) -> Result<Caller, String> {
-        let values = Evaluated::claims(claims);
+    /// The caller of a verified token. Errors are for the log.
+    pub(crate) fn caller(&self, claims: &Claims, allowed_names: &IssuerNames) -> Result<Caller, String> {
+        let values = Activation::claims(claims);
         let name = self.name(claims, &values)?;
-        if let Some(why) = territories.users.refuse(&name) {
+        if let Some(why) = allowed_names.users.rejection(&name) {
             return Err(format!("user name {why}"));
         }
         let mut caller = Caller {
@@ -135,7 +136,7 @@ impl ClaimRules {
         };
         self.check(claims, &values)?;
         self.check_user(&caller)?;
-        caller.groups.retain(|group| match territories.groups.refuse(group) {
+        caller.groups.retain(|group| match allowed_names.groups.rejection(group) {
             Some(why) => {
                 tracing::debug!(user = caller.name, why, "a group of a token is left out");
                 false
@@ -147,7 +148,7 @@ impl ClaimRules {
         bounded(caller)
     }
 
-    fn name(&self, claims: &Claims, values: &Evaluated) -> Result<String, String> {
+    fn name(&self, claims: &Claims, values: &Activation) -> Result<String, String> {
         let name = match &self.username {
             NameRule::Claim { claim, prefix } => {
                 let name = text(claims, claim)?;
@@ -161,7 +162,7 @@ impl ClaimRules {
                 }
                 format!("{prefix}{name}")
             }
-            NameRule::Expression(expression) => one_text(expression, values, "username")?,
+            NameRule::Expression(expression) => single_text(expression, values, "username")?,
         };
         if name.is_empty() {
             Err("empty username via CEL expression is not allowed".to_owned())
@@ -170,7 +171,7 @@ impl ClaimRules {
         }
     }
 
-    fn group_names(&self, claims: &Claims, values: &Evaluated) -> Result<Vec<String>, String> {
+    fn group_names(&self, claims: &Claims, values: &Activation) -> Result<Vec<String>, String> {
         match &self.groups {
             None => Ok(Vec::new()),
             Some(NameRule::Expression(expression)) => texts(expression, values)
@@ -178,7 +179,7 @@ impl ClaimRules {
             Some(NameRule::Claim { claim, prefix }) => {
                 let with_prefix = |group: &str| format!("{prefix}{group}");
                 match claims.get(claim) {
-                    None if is_elsewhere(claims, claim) => {
+                    None if is_distributed(claims, claim) => {
                         Err(format!("claim {claim:?} is a distributed claim, which is not supported here"))
                     }
                     None | Some(Value::Null) => Ok(Vec::new()),
@@ -194,15 +195,15 @@ impl ClaimRules {
         }
     }
 
-    fn uid(&self, claims: &Claims, values: &Evaluated) -> Result<String, String> {
+    fn uid(&self, claims: &Claims, values: &Activation) -> Result<String, String> {
         match &self.uid {
             None => Ok(String::new()),
             Some(ValueRule::Claim(claim)) => text(claims, claim).map(str::to_owned),
-            Some(ValueRule::Expression(expression)) => one_text(expression, values, "uid"),
+            Some(ValueRule::Expression(expression)) => single_text(expression, values, "uid"),
         }
     }
 
-    fn extra(&self, claims: &Claims, values: &Evaluated) -> Result<BTreeMap<String, Vec<String>>, String> {
+    fn extra(&self, claims: &Claims, values: &Activation) -> Result<BTreeMap<String, Vec<String>>, String> {
         let mut extra = BTreeMap::new();
         if let Some(id) = claims.get("jti").and_then(Value::as_str).filter(|id| !id.is_empty()) {
             extra.insert(CREDENTIAL_ID.to_owned(), vec![format!("JTI={id}")]);
@@ -217,7 +218,7 @@ impl ClaimRules {
         Ok(extra)
     }
 
-    fn check(&self, claims: &Claims, values: &Evaluated) -> Result<(), String> {
+    fn check(&self, claims: &Claims, values: &Activation) -> Result<(), String> {
         for rule in &self.validation {
             match rule {
                 ClaimRule::Claim { claim, value } => {
@@ -225,7 +226,9 @@ impl ClaimRules {
                         return Err(format!("required claim {claim} value does not match, want {value:?}"));
                     }
                 }
-                ClaimRule::Expression { expression, message } => holds(expression, values, message)?,
+                ClaimRule::Expression { expression, message } => {
+                    check_condition(expression, values, message)?
+                }
             }
         }
         Ok(())
@@ -237,12 +240,12 @@ impl ClaimRules {
         }
         let Caller { name, uid, groups, extra, .. } = caller;
         let user = json!({ "username": name, "uid": uid, "groups": groups, "extra": extra });
-        let user = Evaluated::user(&user);
-        self.users.iter().try_for_each(|rule| holds(&rule.expression, &user, &rule.message))
+        let user = Activation::user(&user);
+        self.users.iter().try_for_each(|rule| check_condition(&rule.expression, &user, &rule.message))
     }
 }
 
-/// A claim that is there, as a text. Null is the empty one.
+/// A claim that must be present, as a text; null is the empty text.
 fn text<'a>(claims: &'a Claims, claim: &str) -> Result<&'a str, String> {
     match claims.get(claim) {
         None => Err(format!("claim {claim:?} is not there")),
@@ -252,11 +255,11 @@ fn text<'a>(claims: &'a Claims, claim: &str) -> Result<&'a str, String> {
     }
 }
 
-fn is_elsewhere(claims: &Claims, claim: &str) -> bool {
+fn is_distributed(claims: &Claims, claim: &str) -> bool {
     claims.get(DISTRIBUTED).and_then(|names| names.get(claim)).is_some()
 }
 
-fn one_text(expression: &Expression, values: &Evaluated, what: &str) -> Result<String, String> {
+fn single_text(expression: &Expression, values: &Activation, what: &str) -> Result<String, String> {
     match expression.evaluate(values) {
         Ok(CelValue::String(text)) => Ok(text.to_string()),
         Ok(_) => Err(format!("{what} claim expression must return a string")),
@@ -264,11 +267,11 @@ fn one_text(expression: &Expression, values: &Evaluated, what: &str) -> Result<S
     }
 }
 
-fn texts(expression: &Expression, values: &Evaluated) -> Result<Vec<String>, String> {
+fn texts(expression: &Expression, values: &Activation) -> Result<Vec<String>, String> {
     expression::texts(&expression.evaluate(values)?).map_err(str::to_owned)
 }
 
-fn holds(expression: &Expression, values: &Evaluated, message: &str) -> Result<(), String> {
+fn check_condition(expression: &Expression, values: &Activation, message: &str) -> Result<(), String> {
     match expression.evaluate(values)? {
         CelValue::Bool(true) => Ok(()),
         CelValue::Bool(false) => {
@@ -278,7 +281,7 @@ fn holds(expression: &Expression, values: &Evaluated, message: &str) -> Result<(
     }
 }
 
-/// Refuses a caller who is much larger than a token, or who has a character that PostgreSQL cannot store in a text.
+/// Refuses a caller who takes too much memory, or who has a NUL, which PostgreSQL cannot store in a text column.
 fn bounded(caller: Caller) -> Result<Caller, String> {
     if caller.texts().any(|text| text.contains('\0')) {
         return Err("a claim holds a NUL".to_owned());

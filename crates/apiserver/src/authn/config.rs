@@ -1,14 +1,14 @@
-//! Kubernetes' AuthenticationConfiguration (apiserver.config.k8s.io): the issuers of tokens, and what their claims mean.
+//! Kubernetes' AuthenticationConfiguration (apiserver.config.k8s.io): the issuers of tokens, and how claims are mapped.
 
 use meta::field::FieldErrors;
 use serde::Deserialize;
 
-/// What is wrong with it, in Kubernetes' words.
+/// Validation, with the error texts of Kubernetes.
 pub(crate) mod validate;
-/// Keeps the names of issuers apart.
-pub(crate) mod apart;
+/// Prevents that two issuers give the same name.
+pub(crate) mod name_conflicts;
 
-/// Bytes of a file.
+/// The most bytes of a file.
 const SIZE_LIMIT: usize = 1024 * 1024;
 const KIND: &str = "AuthenticationConfiguration";
 const VERSIONS: [&str; 2] = ["apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1beta1"];
@@ -22,31 +22,31 @@ pub struct AuthenticationConfiguration {
     /// The issuers.
     #[serde(default)]
     pub jwt: Vec<JwtAuthenticator>,
-    /// Callers without credentials. If absent, the program's settings count.
+    /// Anonymous callers. If absent, the program's settings apply.
     pub anonymous: Option<AnonymousAuth>,
 }
 
-/// Callers without credentials.
+/// Anonymous callers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnonymousAuth {
-    /// Whether they are let in.
+    /// Whether anonymous requests are accepted.
     pub enabled: bool,
-    /// The only paths at which they are let in; all if it is empty.
+    /// The only paths at which they are accepted; empty for all.
     #[serde(default)]
     pub conditions: Vec<AnonymousAuthCondition>,
 }
 
-/// A path that is open to callers without credentials.
+/// A path at which anonymous requests are accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnonymousAuthCondition {
-    /// The path, letter by letter.
+    /// The exact path.
     pub path: String,
 }
 
 impl AnonymousAuth {
-    /// Whether a caller without credentials goes on at a path.
+    /// Whether an anonymous request is accepted at a path.
     pub(crate) fn allows(&self, path: &str) -> bool {
         let is_open = self.conditions.is_empty() || self.conditions.iter().any(|open| open.path == path);
         self.enabled && is_open
@@ -62,12 +62,12 @@ pub struct JwtAuthenticator {
     /// Conditions that a token must meet.
     #[serde(default)]
     pub claim_validation_rules: Vec<ClaimValidationRule>,
-    /// How the claims of a token become a user.
+    /// How the claims of a token are mapped to a user.
     pub claim_mappings: ClaimMappings,
     /// Conditions that the user must meet.
     #[serde(default)]
     pub user_validation_rules: Vec<UserValidationRule>,
-    /// It comes from the program's settings: its extra keys need no domain.
+    /// Whether it comes from the program's settings. Then its extra keys need no domain.
     #[serde(skip)]
     pub(crate) is_short_form: bool,
 }
@@ -78,7 +78,7 @@ pub struct JwtAuthenticator {
 pub struct Issuer {
     /// The claim `iss`.
     pub url: String,
-    /// Where its discovery document is, if not at the usual place below `url`.
+    /// The URL of its discovery document, if that is not at the usual path below `url`.
     #[serde(default, rename = "discoveryURL")]
     pub discovery_url: Option<String>,
     /// CAs to trust instead of the system's, PEM.
@@ -98,27 +98,27 @@ pub struct Issuer {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct ClaimValidationRule {
-    /// A claim that has `required_value`.
+    /// A claim that must have the value `required_value`.
     pub claim: String,
-    /// See `claim`.
+    /// The value of `claim`.
     pub required_value: String,
     /// CEL over `claims`.
     pub expression: String,
-    /// What is said when it is false.
+    /// The error message when the expression is false.
     pub message: String,
 }
 
-/// A condition that the user made of a token must meet.
+/// A condition that the user must meet to whom the claims were mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct UserValidationRule {
     /// CEL over `user`.
     pub expression: String,
-    /// What is said when it is false.
+    /// The error message when the expression is false.
     pub message: String,
 }
 
-/// What claims mean.
+/// How claims are mapped to a user.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimMappings {
@@ -135,13 +135,13 @@ pub struct ClaimMappings {
     pub extra: Vec<ExtraMapping>,
 }
 
-/// A claim behind a prefix, or CEL.
+/// A claim with a prefix, or CEL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PrefixedClaimOrExpression {
     /// A claim.
     pub claim: String,
-    /// Stands before its value.
+    /// Put before its value.
     pub prefix: Option<String>,
     /// CEL over `claims`.
     pub expression: String,
@@ -188,7 +188,7 @@ impl AuthenticationConfiguration {
     }
 }
 
-/// Several errors in one text, as kube-apiserver shows them.
+/// Several errors in one text, in the format of kube-apiserver.
 pub(crate) fn aggregate(errors: &FieldErrors) -> String {
     match errors.as_slice() {
         [one] => one.to_string(),

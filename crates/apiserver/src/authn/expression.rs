@@ -1,5 +1,5 @@
-//! CEL over the claims of a token, as in Kubernetes' AuthenticationConfiguration. An expression is accepted only if
-//! it gives the same answers here and in Kubernetes. All others are refused when the file is read.
+//! CEL expressions over the claims of a token, as in Kubernetes' AuthenticationConfiguration. An expression is accepted
+//! only if it has the same results here and in Kubernetes. All others are refused when the file is read.
 
 use cel::common::ast::IdedExpr;
 use cel::{Context, Env, Value, extensions};
@@ -10,59 +10,59 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// What is known of a value before there is a token.
-mod kind;
-/// What may be done with values.
+/// Types of values, as far as they are known without a token.
+mod cel_type;
+/// The type check of an expression.
 mod check;
-/// Methods of texts and lists.
+/// Signatures of the methods of texts and lists.
 mod signatures;
 /// Regular expressions.
 mod pattern;
-/// Names of claims that are not identifiers.
+/// Escapes in the names of claims that are no identifiers.
 mod escape;
-/// Values that may be absent.
-mod presence;
-/// Which claims an expression names.
-mod uses;
+/// Selections that may be absent.
+mod optional;
+/// Whether an expression selects a certain claim.
+mod field_selection;
 
-pub(crate) use kind::Start;
+pub(crate) use cel_type::TextPrefix;
 
-/// The claims of an e-mail address, and of whether it is verified.
-pub(crate) const ADDRESS_CLAIMS: [&str; 2] = ["email", "email_verified"];
-/// Bytes of an expression.
+/// The claim with an e-mail address, and the one that says whether it is verified.
+pub(crate) const EMAIL_CLAIMS: [&str; 2] = ["email", "email_verified"];
+/// The most bytes of an expression.
 const TEXT_LIMIT: usize = 4096;
-/// How deep expressions may be nested in each other, in the parser.
-const PARSE_DEPTH: u16 = 48;
-/// The parser takes up to 64 KiB of stack for each level, evaluation up to 100 KiB.
-const STACK: usize = 32 << 20;
-/// How many values are looked at by all comprehensions of an expression.
+/// The deepest nesting that the parser accepts.
+const PARSE_DEPTH_MAX: u16 = 48;
+/// The stack of a thread for expressions. For each level, the parser takes up to 64 KiB and evaluation up to 100 KiB.
+const STACK_BYTES: usize = 32 << 20;
+/// The most values that all comprehensions of an expression may iterate over.
 const COST_LIMIT: u64 = 250_000;
-/// How many tokens are evaluated at once.
-const ROOM: usize = 16;
-/// How long the expressions of one issuer may take for one token, waiting included.
+/// How many tokens are evaluated concurrently.
+const CONCURRENT_EVALUATIONS_MAX: usize = 16;
+/// How long the expressions of one issuer may take for one token, including the wait for a permit.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    let extended = env.add_extension(extensions::strings).and_then(|()| presence::extension(&mut env));
+    let extended = env.add_extension(extensions::strings).and_then(|()| optional::register(&mut env));
     if let Err(error) = extended {
         tracing::error!(%error, "functions of expressions");
     }
     Arc::new(env)
 });
-static PLACES: Semaphore = Semaphore::const_new(ROOM);
+static EVALUATION_PERMITS: Semaphore = Semaphore::const_new(CONCURRENT_EVALUATIONS_MAX);
 
-/// The variable that an expression is about.
+/// The variable that an expression may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// `claims`: what the token says.
+pub(crate) enum RootVariable {
+    /// `claims`: the claims of the token.
     Claims,
-    /// `user`: the user made of the token.
+    /// `user`: the user that the claims were mapped to.
     User,
 }
 
-impl Subject {
-    fn variable(self) -> &'static str {
+impl RootVariable {
+    fn name(self) -> &'static str {
         match self {
             Self::Claims => "claims",
             Self::User => "user",
@@ -70,87 +70,94 @@ impl Subject {
     }
 }
 
-/// The value that an expression must give.
+/// The type that the result of an expression must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Yes or no.
+pub(crate) enum ExpectedType {
+    /// A boolean.
     Bool,
-    /// Any type: it is checked when there is a value.
-    Anything,
+    /// Any type; the value is checked when there is one.
+    Any,
 }
 
-/// An expression that can be evaluated.
+/// A checked expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Expression {
     text: String,
-    subject: Subject,
+    root: RootVariable,
     tree: IdedExpr,
-    /// Those of [`ADDRESS_CLAIMS`] that it names.
-    named: Vec<&'static str>,
-    /// The beginning of all texts that it gives.
-    starts: Start,
+    /// Those of [`EMAIL_CLAIMS`] that it selects.
+    email_claims: Vec<&'static str>,
+    /// The prefix of all texts in its result.
+    prefix: TextPrefix,
     cost: check::Cost,
 }
 
 impl Expression {
-    /// Parses and checks; on a [`deep`] stack.
-    pub(crate) fn compile(text: &str, subject: Subject, wanted: Wanted) -> Result<Self, String> {
+    /// Parses and checks an expression. Must run in [`with_deep_stack`].
+    pub(crate) fn compile(text: &str, root: RootVariable, expected: ExpectedType) -> Result<Self, String> {
         if text.len() > TEXT_LIMIT {
             return Err(format!("may not be more than {TEXT_LIMIT} bytes"));
         }
-        let parser = ENV.parser().max_recursion_depth(PARSE_DEPTH);
+        let parser = ENV.parser().max_recursion_depth(PARSE_DEPTH_MAX);
         let mut tree = parser.parse(text).map_err(|error| format!("compilation failed: {error}"))?;
-        let named = |claim: &&str| uses::selects(&tree, subject.variable(), claim);
-        let named = ADDRESS_CLAIMS.into_iter().filter(named).collect();
-        let seen =
-            check::check(&mut tree, subject).map_err(|error| format!("compilation failed: {error}"))?;
-        if wanted == Wanted::Bool && !seen.is_bool {
+        let email_claims = |claim: &&str| field_selection::selects_field(&tree, root.name(), claim);
+        let email_claims = EMAIL_CLAIMS.into_iter().filter(email_claims).collect();
+        let checked =
+            check::check(&mut tree, root).map_err(|error| format!("compilation failed: {error}"))?;
+        if expected == ExpectedType::Bool && !checked.is_bool {
             return Err("must evaluate to bool".to_owned());
         }
-        Ok(Self { text: text.to_owned(), subject, tree, named, starts: seen.starts, cost: seen.cost })
+        Ok(Self {
+            text: text.to_owned(),
+            root,
+            tree,
+            email_claims,
+            prefix: checked.prefix,
+            cost: checked.cost,
+        })
     }
 
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub(crate) fn starts(&self) -> &Start {
-        &self.starts
+    pub(crate) fn prefix(&self) -> &TextPrefix {
+        &self.prefix
     }
 
-    /// Whether it names one of [`ADDRESS_CLAIMS`], as `claims.NAME`.
-    pub(crate) fn names_claim(&self, claim: &str) -> bool {
-        self.named.contains(&claim)
+    /// Whether it selects this one of [`EMAIL_CLAIMS`], as `claims.NAME`.
+    pub(crate) fn selects_claim(&self, claim: &str) -> bool {
+        self.email_claims.contains(&claim)
     }
 
-    /// Its value; on a [`deep`] stack.
-    pub(crate) fn evaluate(&self, of: &Evaluated) -> Result<Value, String> {
+    /// Evaluates the expression. Must run in [`with_deep_stack`].
+    pub(crate) fn evaluate(&self, activation: &Activation) -> Result<Value, String> {
         let failed = |why: String| format!("expression '{}' resulted in error: {why}", self.text);
-        if self.cost.of(of.size) > COST_LIMIT {
+        if self.cost.of(activation.size) > COST_LIMIT {
             return Err(failed("the token has too many values for it".to_owned()));
         }
         let mut context = Context::with_env(Arc::clone(&ENV));
-        context.add_variable_from_value(self.subject.variable(), of.value.clone());
+        context.add_variable_from_value(self.root.name(), activation.value.clone());
         Value::resolve(&self.tree, &context).map_err(|error| failed(error.to_string()))
     }
 }
 
-/// The variables over which expressions are evaluated.
+/// The value of the variable for an evaluation.
 #[derive(Clone, Debug)]
-pub(crate) struct Evaluated {
+pub(crate) struct Activation {
     value: Value,
     size: check::Size,
 }
 
-impl Evaluated {
-    /// Numbers are floating, as Go reads JSON.
+impl Activation {
+    /// The claims of a token. All numbers are floats, as when Go reads JSON.
     pub(crate) fn claims(claims: &Map<String, Json>) -> Self {
         let mut size = check::Size::default();
         let value = map(claims, &mut size);
         Self { value, size }
     }
 
-    /// The user who was made of a token.
+    /// The user that the claims of a token were mapped to.
     pub(crate) fn user(user: &Json) -> Self {
         let mut size = check::Size::default();
         let value = value(user, &mut size);
@@ -179,7 +186,8 @@ fn value(from: &Json, size: &mut check::Size) -> Value {
     }
 }
 
-/// Texts out of a value, as Kubernetes takes groups and extra values: one text or a list, without the empty ones.
+/// The texts in a value, as Kubernetes reads groups and extra values: a text or a list of texts. Empty texts are left
+/// out.
 pub(crate) fn texts(value: &Value) -> Result<Vec<String>, &'static str> {
     const WRONG: &str = "expression must return a string or a list of strings";
     let texts = match value {
@@ -197,32 +205,33 @@ pub(crate) fn texts(value: &Value) -> Result<Vec<String>, &'static str> {
     Ok(texts.into_iter().filter(|text| !text.is_empty()).collect())
 }
 
-/// Runs work on a stack that is deep enough for every expression, and waits for it.
-pub(crate) fn deep<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
+/// Runs work in a thread whose stack is deep enough for every expression, and blocks until it has finished.
+pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, String> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         let thread = thread.map_err(|error| format!("no thread for expressions: {error}"))?;
         thread.join().map_err(|_panic| "an expression could not be read".to_owned())
     })
 }
 
-/// The same without blocking a thread of the runtime. Work that takes too long is not waited for; it keeps its place
-/// until it ends.
-pub(crate) async fn deep_apart<T: Send + 'static>(
+/// Like [`with_deep_stack`], without blocking a thread of the runtime. After the deadline this returns an error; the
+/// work keeps its permit until it has finished.
+pub(crate) async fn with_deep_stack_async<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     let late = |_elapsed| "its expressions took too long".to_owned();
     let started = async {
-        let place = PLACES.acquire().await.map_err(|error| error.to_string())?;
-        let (tell, told) = oneshot::channel();
+        let permit = EVALUATION_PERMITS.acquire().await.map_err(|error| error.to_string())?;
+        let (sender, receiver) = oneshot::channel();
         let work = move || {
-            // Perhaps nobody waits any more.
-            drop(tell.send(work()));
-            drop(place);
+            // The receiver may be gone, after the deadline.
+            drop(sender.send(work()));
+            drop(permit);
         };
-        let thread = std::thread::Builder::new().name("claims".to_owned()).stack_size(STACK).spawn(work);
+        let thread =
+            std::thread::Builder::new().name("claims".to_owned()).stack_size(STACK_BYTES).spawn(work);
         thread.map_err(|error| format!("no thread for expressions: {error}"))?;
-        told.await.map_err(|_gone| "an expression could not be evaluated".to_owned())
+        receiver.await.map_err(|_gone| "an expression could not be evaluated".to_owned())
     };
     timeout(DEADLINE, started).await.map_err(late)?
 }

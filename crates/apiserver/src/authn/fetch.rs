@@ -14,25 +14,25 @@ use std::time::Duration;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// What rustls says of a certificate for which no authority vouches that is trusted.
+/// The error of rustls about a certificate whose CA is not trusted.
 const UNKNOWN_AUTHORITY: &str = "UnknownIssuer";
-/// Largest answer taken.
+/// The largest response that is accepted.
 const SIZE_LIMIT: usize = 1024 * 1024;
 
-/// The CAs by which an issuer's servers are believed.
+/// The CAs that are trusted for the servers of an issuer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum IssuerAuthorities {
-    /// Those of this machine.
+    /// Those of the operating system.
     #[default]
     System,
     /// Those of a PEM file, read at each fetch.
     File(PathBuf),
-    /// These, PEM.
+    /// Those in this PEM text.
     Pem(String),
 }
 
-/// Asks a server of an issuer once: by https, plain HTTP only on this machine, within 10 s, for at most 1 MiB. Redirects are
-/// answers.
+/// Sends a request to a server of an issuer, without retries. The URL must be https, or plain HTTP on this machine. The
+/// response must come within 10 s and have at most 1 MiB. Redirects are not followed.
 pub async fn send(
     request: Request<Vec<u8>>,
     authorities: &IssuerAuthorities,
@@ -52,16 +52,16 @@ pub async fn send(
     let asked = async {
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let (head, body) =
-            client.request(request).await.map_err(|error| failed(&advised(&error)))?.into_parts();
+            client.request(request).await.map_err(|error| failed(&with_ca_hint(&error)))?.into_parts();
         let body = Limited::new(body, SIZE_LIMIT).collect().await.map_err(|error| failed(&error))?;
         Ok(Response::from_parts(head, body.to_bytes().to_vec()))
     };
     tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_elapsed| Err(failed(&"no answer in time")))
 }
 
-/// An error with its causes, and what to do where the issuer has a CA of its own.
-fn advised(error: &dyn std::error::Error) -> String {
-    let text = runtime::chain(error);
+/// An error with its causes, and with a hint where the CA is not trusted.
+fn with_ca_hint(error: &dyn std::error::Error) -> String {
+    let text = runtime::error_chain(error);
     if text.contains(UNKNOWN_AUTHORITY) {
         return format!(
             "{text}; a CA of its own is named by issuer.certificateAuthority of the file, or by --jwt-ca-file"

@@ -1,4 +1,4 @@
-//! Acting as somebody else: the `Impersonate-*` headers of `kubectl --as`, as
+//! Impersonation: the `Impersonate-*` headers of `kubectl --as`, as
 //! `k8s.io/apiserver/pkg/endpoints/filters/impersonation` reads them.
 
 use super::proxy::extra_key;
@@ -14,28 +14,28 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// The verb of each right.
+/// The verb of all rights to impersonate.
 pub(crate) const VERB: Verb = Verb::Other("impersonate");
 /// The group of the resources `userextras` and `uids`; users, groups and service accounts are of the core group.
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 const ANONYMOUS: &str = "system:anonymous";
 
-/// The identity that a request wants to assume.
+/// The identity that a request asks to impersonate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Impersonation {
     user: String,
     /// Namespace and name, if the user is a service account.
     account: Option<(String, String)>,
     groups: Vec<String>,
-    /// One pair a value.
+    /// A pair for each value.
     extra: Vec<(String, String)>,
     uid: String,
 }
 
 impl Impersonation {
-    /// Takes the headers out of a request. An unknown header of this family is refused, never ignored: it could
-    /// narrow or widen the identity in a way that is not understood here.
+    /// Removes the headers from a request. A header of this family that is not known here is refused: it could restrict
+    /// or extend the identity.
     pub(crate) fn take(headers: &mut HeaderMap) -> Result<Option<Self>, Status> {
         let names: Vec<HeaderName> =
             headers.keys().filter(|name| name.as_str().starts_with(PREFIX)).cloned().collect();
@@ -73,7 +73,7 @@ impl Impersonation {
         Ok(Some(wanted))
     }
 
-    /// The rights that the caller needs, in the order of a Go API server.
+    /// The rights that the impersonating caller needs, in the order of a Go API server.
     pub(crate) fn rights(&self) -> Vec<ResourceRequest> {
         let user = match &self.account {
             Some((namespace, name)) => {
@@ -90,7 +90,7 @@ impl Impersonation {
         std::iter::once(user).chain(groups).chain(extra).chain(uid).collect()
     }
 
-    /// The caller that results; the tenant and the group `system:authenticated` are still to be added.
+    /// The impersonated caller, still without the tenant and the group `system:authenticated`.
     pub(crate) fn into_caller(self) -> Caller {
         let mut groups = self.groups;
         if let (Some((namespace, _)), true) = (&self.account, groups.is_empty()) {
@@ -107,7 +107,7 @@ impl Impersonation {
         caller
     }
 
-    /// The parts beside the user, as Go prints its object references.
+    /// All attributes but the user, as Go prints its object references.
     fn described(&self) -> Vec<String> {
         let version = format!("{}/{}", AUTHENTICATION.0, AUTHENTICATION.1);
         let groups = self.groups.iter().map(|group| format!("{{Group  {group}    }}"));

@@ -1,6 +1,6 @@
 //! The issuers of tokens, from the program's settings or from a file that is read again when it changes.
 
-use super::config::validate::{self, Checked, TenantNaming};
+use super::config::validate::{self, TenantKeyPolicy, ValidatedIssuer};
 use super::config::{
     AnonymousAuth, AuthenticationConfiguration, ClaimMappings, ClaimValidationRule, ExtraMapping, Issuer,
     JwtAuthenticator, PrefixedClaimOrExpression, aggregate,
@@ -24,29 +24,30 @@ use tokio::time::interval;
 /// Where the issuers are configured.
 #[derive(Clone, Debug)]
 pub enum IssuerSettings {
-    /// Here.
-    Given(Vec<JwtSettings>),
-    /// In Kubernetes' `AuthenticationConfiguration`.
+    /// In the program's settings.
+    Inline(Vec<JwtSettings>),
+    /// In a file with Kubernetes' `AuthenticationConfiguration`.
     File {
-        /// YAML or JSON.
+        /// The file, YAML or JSON.
         path: PathBuf,
         /// Issuers whose tokens may name a tenant by an extra key.
         naming_tenants: Vec<String>,
-        /// Issuers that kube-apiserver believes by the same file: the rights that it gives their users count here.
+        /// Issuers that kube-apiserver trusts by the same file. Their users are users of the cluster, so kube-apiserver
+        /// is asked about their rights.
         of_cluster: Vec<String>,
     },
 }
 
 impl Default for IssuerSettings {
     fn default() -> Self {
-        Self::Given(Vec::new())
+        Self::Inline(Vec::new())
     }
 }
 
-/// One issuer in short: the claims that are usual, and a tenant that each token must name.
+/// The short form of an issuer: the usual claims, and a tenant that each token must name.
 #[derive(Clone, Debug)]
 pub struct JwtSettings {
-    /// The claim `iss`, letter by letter.
+    /// The exact value of the claim `iss`.
     pub issuer: String,
     /// The claim `aud` must hold one of these.
     pub audiences: Vec<String>,
@@ -79,7 +80,7 @@ impl JwtSettings {
         }
     }
 
-    /// The tenant as CEL, and the extra key that takes it.
+    /// The tenant as a CEL expression, and the extra key for it.
     fn tenant(&self) -> Result<ExtraMapping, Error> {
         let claim = self.tenant_claim.as_str();
         if self.issuer.is_empty() || self.audiences.is_empty() || claim.is_empty() {
@@ -97,7 +98,7 @@ impl JwtSettings {
 
     fn authenticator(&self) -> Result<JwtAuthenticator, Error> {
         let tenant = self.tenant()?;
-        let names_one = ClaimValidationRule {
+        let has_tenant = ClaimValidationRule {
             expression: format!("{} != ''", tenant.value_expression),
             message: "the tenant is empty".to_owned(),
             ..ClaimValidationRule::default()
@@ -111,7 +112,7 @@ impl JwtSettings {
             Issuer { url: self.issuer.clone(), audiences: self.audiences.clone(), ..Issuer::default() };
         Ok(JwtAuthenticator {
             issuer,
-            claim_validation_rules: vec![names_one],
+            claim_validation_rules: vec![has_tenant],
             claim_mappings: ClaimMappings {
                 username: claim(&self.user_claim, &self.user_prefix),
                 groups: claim(&self.groups_claim, &self.groups_prefix),
@@ -124,24 +125,24 @@ impl JwtSettings {
     }
 }
 
-/// All issuers at one time.
+/// A snapshot of all issuers.
 #[derive(Debug, Default)]
 pub(crate) struct IssuerTable {
-    issuers: Vec<KnownIssuer>,
-    /// The rule for callers without credentials.
+    issuers: Vec<ConfiguredIssuer>,
+    /// The rule for anonymous callers.
     pub(crate) anonymous: Option<AnonymousAuth>,
 }
 
-/// An issuer, and the configuration that it was made from.
+/// An issuer with the configuration that it was built from.
 #[derive(Clone, Debug)]
-struct KnownIssuer {
-    told: JwtAuthenticator,
+struct ConfiguredIssuer {
+    config: JwtAuthenticator,
     keys: KeySource,
     issuer: Arc<JwtIssuer>,
 }
 
-/// The role that the program's settings give to an issuer of the file.
-struct Standing {
+/// What the program's settings allow an issuer.
+struct IssuerRole {
     tenant_keys: Vec<String>,
     is_cluster: bool,
 }
@@ -157,14 +158,14 @@ impl IssuerTable {
     }
 }
 
-/// The issuers as they are now.
+/// The current issuers.
 #[derive(Debug)]
 pub(crate) struct TokenIssuers {
     settings: IssuerSettings,
     tenant_keys: Vec<String>,
     current: ArcSwap<IssuerTable>,
-    /// The bytes of the file that were last read, good or bad.
-    seen: Mutex<Vec<u8>>,
+    /// The bytes of the file when it was last read, whether they were valid or not.
+    last_read: Mutex<Vec<u8>>,
     clock: Clock,
     metrics: Arc<ServerMetrics>,
 }
@@ -176,16 +177,16 @@ impl TokenIssuers {
         clock: Clock,
         metrics: Arc<ServerMetrics>,
     ) -> Result<Self, Error> {
-        let (current, seen) = (ArcSwap::default(), Mutex::default());
-        let this = Self { settings, tenant_keys, current, seen, clock, metrics };
+        let (current, last_read) = (ArcSwap::default(), Mutex::default());
+        let this = Self { settings, tenant_keys, current, last_read, clock, metrics };
         match &this.settings {
-            IssuerSettings::Given(given) => {
-                let table = this.given(given).await?;
+            IssuerSettings::Inline(settings) => {
+                let table = this.build_all(settings).await?;
                 this.current.store(Arc::new(table));
             }
             IssuerSettings::File { path, .. } => {
                 let bytes = read(path).await?;
-                this.take(bytes).await?;
+                this.apply_file(bytes).await?;
             }
         }
         Ok(this)
@@ -195,16 +196,16 @@ impl TokenIssuers {
         self.current.load()
     }
 
-    /// Follows the file, and the keys of all issuers, for ever.
+    /// Keeps the issuers and their keys up to date, for ever.
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
-        let mut look = interval(every);
+        let mut reload = interval(every);
         loop {
             let table = self.current.load_full();
             let keys = join_all(table.issuers.iter().map(|known| Arc::clone(known.issuer.keys()).follow()));
             let changed = async {
                 loop {
-                    look.tick().await;
-                    if self.look().await {
+                    reload.tick().await;
+                    if self.reload_if_changed().await {
                         break;
                     }
                 }
@@ -217,7 +218,7 @@ impl TokenIssuers {
     }
 
     /// Reads the file again. Returns whether the issuers have changed.
-    async fn look(&self) -> bool {
+    async fn reload_if_changed(&self) -> bool {
         let IssuerSettings::File { path, .. } = &self.settings else { return false };
         let bytes = match read(path).await {
             Ok(bytes) => bytes,
@@ -226,12 +227,12 @@ impl TokenIssuers {
                 return false;
             }
         };
-        if *self.seen.lock().unwrap_or_else(PoisonError::into_inner) == bytes {
+        if *self.last_read.lock().unwrap_or_else(PoisonError::into_inner) == bytes {
             return false;
         }
-        let taken = self.take(bytes).await;
-        self.metrics.issuers_reloaded(taken.is_ok(), self.clock.unix_seconds());
-        match taken {
+        let applied = self.apply_file(bytes).await;
+        self.metrics.record_issuer_reload(applied.is_ok(), self.clock.unix_seconds());
+        match applied {
             Ok(()) => {
                 tracing::info!(file = %path.display(), "issuers of tokens reloaded");
                 true
@@ -243,57 +244,58 @@ impl TokenIssuers {
         }
     }
 
-    async fn take(&self, bytes: Vec<u8>) -> Result<(), Error> {
+    async fn apply_file(&self, bytes: Vec<u8>) -> Result<(), Error> {
         let IssuerSettings::File { path, naming_tenants, of_cluster } = &self.settings else { return Ok(()) };
         let wrong = |why: String| Error::AuthenticationConfiguration { path: path.clone(), why };
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bytes);
-        let tenants = TenantNaming { keys: &self.tenant_keys, issuers: naming_tenants };
-        let (file, checked) = checked(&bytes, tenants).map_err(wrong)?;
-        let all = file.jwt.iter().zip(checked).map(|(told, checked)| {
-            let names_tenants = naming_tenants.contains(&told.issuer.url);
+        self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&bytes);
+        let tenants = TenantKeyPolicy { keys: &self.tenant_keys, issuers: naming_tenants };
+        let (file, validated) = parse_and_validate(&bytes, tenants).map_err(wrong)?;
+        let all = file.jwt.iter().zip(validated).map(|(config, validated)| {
+            let names_tenants = naming_tenants.contains(&config.issuer.url);
             let tenant_keys = if names_tenants { self.tenant_keys.clone() } else { Vec::new() };
-            let standing = Standing { tenant_keys, is_cluster: of_cluster.contains(&told.issuer.url) };
-            self.known(told, checked, keys_of(&told.issuer), standing)
+            let role = IssuerRole { tenant_keys, is_cluster: of_cluster.contains(&config.issuer.url) };
+            self.build(config, validated, keys_of(&config.issuer), role)
         });
         let issuers = join_all(all).await.into_iter().collect::<Result<_, _>>()?;
         self.current.store(Arc::new(IssuerTable { issuers, anonymous: file.anonymous }));
         Ok(())
     }
 
-    async fn given(&self, given: &[JwtSettings]) -> Result<IssuerTable, Error> {
-        let told = given.iter().map(JwtSettings::authenticator).collect::<Result<Vec<_>, _>>()?;
-        let checked = expression::deep(|| validate::check_rules(&told)).map_err(Error::Settings)?;
-        let checked = checked.map_err(|errors| Error::Settings(aggregate(&errors)))?;
+    async fn build_all(&self, settings: &[JwtSettings]) -> Result<IssuerTable, Error> {
+        let configs = settings.iter().map(JwtSettings::authenticator).collect::<Result<Vec<_>, _>>()?;
+        let validated =
+            expression::with_deep_stack(|| validate::check_rules(&configs)).map_err(Error::Settings)?;
+        let validated = validated.map_err(|errors| Error::Settings(aggregate(&errors)))?;
         let mut issuers = Vec::new();
-        for ((settings, told), checked) in given.iter().zip(&told).zip(checked) {
-            let standing = Standing { tenant_keys: vec![settings.tenant()?.key], is_cluster: false };
-            issuers.push(self.known(told, checked, settings.keys.clone(), standing).await?);
+        for ((settings, config), validated) in settings.iter().zip(&configs).zip(validated) {
+            let role = IssuerRole { tenant_keys: vec![settings.tenant()?.key], is_cluster: false };
+            issuers.push(self.build(config, validated, settings.keys.clone(), role).await?);
         }
         Ok(IssuerTable { issuers, anonymous: None })
     }
 
-    /// The issuer. It keeps the keys that are already known if they come from the same place.
-    async fn known(
+    /// Builds an issuer. If its keys come from the same source as before, it keeps the key set.
+    async fn build(
         &self,
-        told: &JwtAuthenticator,
-        checked: Checked,
+        config: &JwtAuthenticator,
+        validated: ValidatedIssuer,
         keys: KeySource,
-        standing: Standing,
-    ) -> Result<KnownIssuer, Error> {
-        let Checked { rules: claims, territories } = checked;
+        role: IssuerRole,
+    ) -> Result<ConfiguredIssuer, Error> {
+        let ValidatedIssuer { rules: claims, allowed_names } = validated;
         let before = self.current.load();
         let before = before
             .issuers
             .iter()
-            .find(|known| known.told.issuer.url == told.issuer.url && known.keys == keys);
+            .find(|known| known.config.issuer.url == config.issuer.url && known.keys == keys);
         let set = match before {
             Some(known) => Arc::clone(known.issuer.keys()),
-            None => Arc::new(KeySet::load(&told.issuer.url, keys.clone()).await?),
+            None => Arc::new(KeySet::load(&config.issuer.url, keys.clone()).await?),
         };
-        let Issuer { url, audiences, .. } = told.issuer.clone();
-        let Standing { tenant_keys, is_cluster } = standing;
-        let rules = IssuerRules { url, audiences, claims, territories, tenant_keys, is_cluster };
-        Ok(KnownIssuer { told: told.clone(), keys, issuer: Arc::new(JwtIssuer::new(rules, set)) })
+        let Issuer { url, audiences, .. } = config.issuer.clone();
+        let IssuerRole { tenant_keys, is_cluster } = role;
+        let rules = IssuerRules { url, audiences, claims, allowed_names, tenant_keys, is_cluster };
+        Ok(ConfiguredIssuer { config: config.clone(), keys, issuer: Arc::new(JwtIssuer::new(rules, set)) })
     }
 }
 
@@ -306,28 +308,29 @@ fn keys_of(issuer: &Issuer) -> KeySource {
     KeySource::Discovery { url, authorities }
 }
 
-/// Reads a file as a server with these keys for tenants would, which lets these issuers use them. Returns its
-/// issuers, or what is wrong with it.
+/// Validates a file as a server does that has these extra keys for tenants and lets these issuers use them. Returns the
+/// issuers of the file, or what is wrong with it.
 pub fn check_file(
     bytes: &[u8],
     tenant_keys: &[String],
     naming_tenants: &[String],
 ) -> Result<Vec<String>, String> {
-    let (file, _checked) = checked(bytes, TenantNaming { keys: tenant_keys, issuers: naming_tenants })?;
+    let (file, _validated) =
+        parse_and_validate(bytes, TenantKeyPolicy { keys: tenant_keys, issuers: naming_tenants })?;
     Ok(file.jwt.into_iter().map(|one| one.issuer.url).collect())
 }
 
-/// The issuers of a file, if it meets what Kubernetes and this server demand.
-pub(crate) fn checked(
+/// Parses a file and validates it by the rules of Kubernetes and of this server.
+pub(crate) fn parse_and_validate(
     bytes: &[u8],
-    tenants: TenantNaming<'_>,
-) -> Result<(AuthenticationConfiguration, Vec<Checked>), String> {
+    tenants: TenantKeyPolicy<'_>,
+) -> Result<(AuthenticationConfiguration, Vec<ValidatedIssuer>), String> {
     let file = AuthenticationConfiguration::parse(bytes)?;
-    let checked = expression::deep(|| validate::check(&file.jwt, tenants))?;
-    let mut errors = checked.as_ref().err().cloned().unwrap_or_default();
+    let validated = expression::with_deep_stack(|| validate::check(&file.jwt, tenants))?;
+    let mut errors = validated.as_ref().err().cloned().unwrap_or_default();
     errors.extend(file.anonymous.iter().filter_map(validate::anonymous));
-    match checked {
-        Ok(checked) if errors.is_empty() => Ok((file, checked)),
+    match validated {
+        Ok(validated) if errors.is_empty() => Ok((file, validated)),
         _ => Err(aggregate(&errors)),
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Signatures by a private key alone: whoever can check a token must not be able to make one.
+/// Asymmetric signatures only: whoever can verify a token must not be able to sign one.
 pub(crate) const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -25,18 +25,18 @@ pub(crate) const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// How often keys behind a URL are fetched.
-const URL_PERIOD: Duration = Duration::from_mins(5);
-/// How often a file is read, and a URL that has never answered.
-const FILE_PERIOD: Duration = Duration::from_secs(5);
-/// A token with an unknown key id may cause a fetch this often.
-const COOL_DOWN: Duration = Duration::from_secs(5);
+/// How often keys are fetched from a URL.
+const URL_REFRESH_INTERVAL: Duration = Duration::from_mins(5);
+/// How often keys are read from a file, or from a URL that has never answered.
+const FILE_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+/// A token with an unknown key id causes no fetch for this time after the last one.
+const REFRESH_COOLDOWN: Duration = Duration::from_secs(5);
 /// How long such a token waits for the fetch.
 const REFRESH_WAIT: Duration = Duration::from_secs(3);
-/// How many keys one token is tried with.
-const KEYS_TRIED: usize = 16;
+/// The most keys that are tried for one token.
+const KEYS_TRIED_MAX: usize = 16;
 
-/// Where an issuer's public keys are.
+/// The source of an issuer's public keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// A file with a JSON web key set.
@@ -63,7 +63,7 @@ pub(crate) struct KeySet {
     issuer: String,
     source: KeySource,
     current: ArcSwap<Keys>,
-    wanted: Notify,
+    refresh_requested: Notify,
     /// Counts fetches, so that a waiting request sees the one it asked for end.
     fetches: watch::Sender<u64>,
     last_fetch: Mutex<Option<Instant>>,
@@ -84,13 +84,13 @@ struct VerificationKey {
 }
 
 impl KeySet {
-    /// A file must be there; a URL may come later.
+    /// Reads the keys. A file must exist; a URL may become available later.
     pub(crate) async fn load(issuer: &str, source: KeySource) -> Result<Self, Error> {
         let set = Self {
             issuer: issuer.to_owned(),
             source,
             current: ArcSwap::default(),
-            wanted: Notify::new(),
+            refresh_requested: Notify::new(),
             fetches: watch::Sender::new(0),
             last_fetch: Mutex::new(None),
         };
@@ -106,43 +106,45 @@ impl KeySet {
         self.current.load().generation
     }
 
-    /// Whether there were never any.
-    pub(crate) fn are_unread(&self) -> bool {
+    /// Whether no keys have been loaded so far.
+    pub(crate) fn has_never_loaded(&self) -> bool {
         self.generation() == 0
     }
 
-    /// The keys with an id, fetched again if there is none. Without an id, all keys that can be meant.
+    /// The keys with this id, or without an id all that fit the algorithm. If there is none, keys are fetched again.
     pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
         let known = self.current.load().find(id, algorithm);
         if !known.is_empty() {
             return known;
         }
         let mut fetches = self.fetches.subscribe();
-        let recently = self
+        let was_fetched_recently = self
             .last_fetch
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .is_some_and(|at| at.elapsed() < COOL_DOWN);
-        if recently {
+            .is_some_and(|at| at.elapsed() < REFRESH_COOLDOWN);
+        if was_fetched_recently {
             return Vec::new();
         }
-        self.wanted.notify_one();
+        self.refresh_requested.notify_one();
         match tokio::time::timeout(REFRESH_WAIT, fetches.changed()).await {
             Ok(Ok(())) => self.current.load().find(id, algorithm),
             _ => Vec::new(),
         }
     }
 
-    /// Fetches the keys for ever: regularly, and when asked to.
+    /// Fetches the keys for ever, at intervals and on request.
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
-            let period = match self.source {
-                KeySource::Url { .. } | KeySource::Discovery { .. } if !self.are_unread() => URL_PERIOD,
-                _ => FILE_PERIOD,
+            let interval = match self.source {
+                KeySource::Url { .. } | KeySource::Discovery { .. } if !self.has_never_loaded() => {
+                    URL_REFRESH_INTERVAL
+                }
+                _ => FILE_REFRESH_INTERVAL,
             };
             tokio::select! {
-                () = tokio::time::sleep(period) => {}
-                () = self.wanted.notified() => {}
+                () = tokio::time::sleep(interval) => {}
+                () = self.refresh_requested.notified() => {}
             }
             match self.fetch().await {
                 Ok(true) => tracing::info!(issuer = self.issuer, "signing keys reloaded"),
@@ -199,12 +201,12 @@ impl KeySet {
 
 impl Keys {
     fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
-        let fitting = self.keys.iter().filter(|key| {
+        let matching = self.keys.iter().filter(|key| {
             key.key.family() == algorithm.family()
                 && key.algorithm.is_none_or(|own| own == algorithm)
                 && id.is_none_or(|id| key.id.as_deref() == Some(id))
         });
-        fitting.take(KEYS_TRIED).map(|key| Arc::clone(&key.key)).collect()
+        matching.take(KEYS_TRIED_MAX).map(|key| Arc::clone(&key.key)).collect()
     }
 }
 
@@ -214,7 +216,7 @@ pub(crate) fn count(document: &[u8]) -> Result<usize, String> {
     parse(document).map(|keys| keys.len())
 }
 
-/// The keys that check signatures; others in the set are ignored.
+/// The keys for verifying signatures. Others in the set are ignored.
 fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
     #[derive(serde::Deserialize)]
     struct Set {

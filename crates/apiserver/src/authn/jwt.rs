@@ -1,8 +1,8 @@
+use super::allowed_names::IssuerNames;
 use super::claims::{ClaimRules, Claims};
 use super::expression;
 use super::jwks::{ALGORITHMS, KeySet};
 use super::tenant;
-use super::territory::Territories;
 use crate::cache::AnswerCache;
 use crate::caller::{Caller, Via};
 use base64::Engine as _;
@@ -13,33 +13,33 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer tokens are refused unread.
+/// Longer tokens are refused without parsing them.
 const TOKEN_LIMIT: usize = 16 * 1024;
-/// How long a verified token is believed without another look.
+/// How long a verified token is cached.
 const TTL: Duration = Duration::from_mins(5);
-/// How many verified tokens are remembered, an issuer.
+/// How many verified tokens of an issuer are cached.
 const CAPACITY: usize = 8192;
-/// The bytes of memory that these may take. Usual callers have room for all of them.
+/// The bytes of memory that these may take: enough for the full number of callers of usual size.
 const WEIGHT: usize = 32 * 1024 * 1024;
-/// What one takes beside its caller.
+/// The bytes that a cached token takes in addition to its caller.
 const SLOT_WEIGHT: usize = 256;
-/// How far a token's beginning may lie in the future, as for kube-apiserver. Its end is not extended.
-const AHEAD_SECONDS: i64 = 60;
+/// How far `nbf` may lie in the future, as in kube-apiserver. There is no leeway for `exp`.
+const NBF_LEEWAY_SECONDS: i64 = 60;
 
 type Verified = Result<Arc<Caller>, Arc<str>>;
 
 /// The rules for an issuer's tokens.
 #[derive(Debug)]
 pub(crate) struct IssuerRules {
-    /// The claim `iss`, letter by letter.
+    /// The exact value of the claim `iss`.
     pub(crate) url: String,
     /// The claim `aud` must hold one of these.
     pub(crate) audiences: Vec<String>,
     pub(crate) claims: ClaimRules,
-    pub(crate) territories: Territories,
-    /// Extra keys by which it names a tenant; none if it may not.
+    pub(crate) allowed_names: IssuerNames,
+    /// Extra keys by which it names a tenant; empty if it may not.
     pub(crate) tenant_keys: Vec<String>,
-    /// Whether the cluster knows its people by the same names.
+    /// Whether kube-apiserver trusts it, too, so that its users are users of the cluster.
     pub(crate) is_cluster: bool,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct JwtIssuer {
     rules: Arc<IssuerRules>,
     validation: Validation,
     keys: Arc<KeySet>,
-    /// By the token's hash and the generation of the keys.
+    /// The key is the token's hash and the generation of the key set.
     verified: AnswerCache<([u8; 32], u64), Verified>,
 }
 
@@ -59,7 +59,7 @@ impl JwtIssuer {
         validation.set_issuer(&[&rules.url]);
         validation.set_audience(&rules.audiences);
         validation.set_required_spec_claims(&["iss", "aud"]);
-        // Both are checked below, as kube-apiserver does it.
+        // Both are checked in `expires`, as kube-apiserver does.
         validation.validate_exp = false;
         validation.validate_nbf = false;
         let verified = AnswerCache::new(CAPACITY, WEIGHT, |_key, verified: &Verified| match verified {
@@ -77,7 +77,7 @@ impl JwtIssuer {
         &self.keys
     }
 
-    /// The caller of a token. A token that was verified with keys that have been replaced since is verified again.
+    /// The caller of a token. A cached token is verified again when the keys have changed.
     pub(crate) async fn verify(
         &self,
         token: &str,
@@ -102,20 +102,20 @@ impl JwtIssuer {
     }
 
     async fn check(&self, token: &str, now: i64) -> Result<Caller, String> {
-        let claims = self.claims(token).await?;
+        let claims = self.verified_claims(token).await?;
         check_types(&claims)?;
         let expires = expires(&claims, now)?;
         let rules = Arc::clone(&self.rules);
         let caller = if rules.claims.has_expressions() {
-            expression::deep_apart(move || rules.caller(&claims)).await?
+            expression::with_deep_stack_async(move || rules.caller(&claims)).await?
         } else {
             rules.caller(&claims)
         };
         Ok(Caller { expires: Some(expires), ..caller? })
     }
 
-    /// The claims of a token, if one of the keys has signed it for this audience.
-    async fn claims(&self, token: &str) -> Result<Claims, String> {
+    /// The claims of a token, if it was signed by one of the keys for this audience.
+    async fn verified_claims(&self, token: &str) -> Result<Claims, String> {
         let header = decode_header(token).map_err(|error| error.to_string())?;
         if !ALGORITHMS.contains(&header.alg) {
             return Err(format!("algorithm {:?} is not accepted", header.alg));
@@ -139,16 +139,16 @@ impl JwtIssuer {
 }
 
 impl IssuerRules {
-    /// The caller that the claims of a good token make.
+    /// The caller that the claims of a verified token are mapped to.
     pub(crate) fn caller(&self, claims: &Claims) -> Result<Caller, String> {
-        let mut caller = self.claims.caller(claims, &self.territories)?;
+        let mut caller = self.claims.caller(claims, &self.allowed_names)?;
         caller.tenant = tenant(&self.tenant_keys, &caller)?;
         caller.via = if self.is_cluster { Via::ClusterJwt } else { Via::Jwt };
         Ok(caller)
     }
 }
 
-/// Claims that the standard defines must have its types, whether they are used or not.
+/// Checks that claims defined by the standard have the right types, even if they are not used.
 fn check_types(claims: &Claims) -> Result<(), String> {
     for claim in ["sub", "nonce", "at_hash"] {
         if claims.get(claim).is_some_and(|value| !value.is_string() && !value.is_null()) {
@@ -167,7 +167,7 @@ fn check_types(claims: &Claims) -> Result<(), String> {
     }
 }
 
-/// A point in time, in Unix seconds. As in Go, a number may be in quotes.
+/// A claim with a time, in Unix seconds. As in Go, the number may be a string.
 fn seconds(claims: &Claims, claim: &str) -> Result<Option<i64>, String> {
     let number = match claims.get(claim) {
         None | Some(Value::Null) => return Ok(None),
@@ -179,19 +179,19 @@ fn seconds(claims: &Claims, claim: &str) -> Result<Option<i64>, String> {
     seconds.map(Some).ok_or_else(|| format!("claim {claim:?} is no number"))
 }
 
-/// When it ends, in Unix seconds, if it has begun and not ended.
+/// When the token ends, in Unix seconds. An error if it has ended or not begun.
 fn expires(claims: &Claims, now: i64) -> Result<i64, String> {
     let end = seconds(claims, "exp")?.ok_or("it has no end")?;
     if end < now {
         return Err("it has ended".to_owned());
     }
-    if seconds(claims, "nbf")?.is_some_and(|begin| begin > now.saturating_add(AHEAD_SECONDS)) {
+    if seconds(claims, "nbf")?.is_some_and(|begin| begin > now.saturating_add(NBF_LEEWAY_SECONDS)) {
         return Err("it has not begun".to_owned());
     }
     Ok(end)
 }
 
-/// The issuer that an unverified token names. It only decides which issuer verifies the token.
+/// The issuer that an unverified token names. Use it only to find the issuer that verifies the token.
 pub(crate) fn issuer_of(token: &str) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct TokenClaims {

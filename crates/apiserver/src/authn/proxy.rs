@@ -1,15 +1,15 @@
 use crate::caller::{Caller, Via};
 use crate::error::Error;
 use crate::request::query::percent_decode;
-use crate::tls::Authority;
+use crate::tls::CaBundle;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::collections::BTreeMap;
 
-/// A front proxy: who may be one, and the headers in which it names the caller.
+/// The trusted front proxy: its CA, and the headers in which it names the caller.
 #[derive(Debug)]
-pub(crate) struct Proxy {
-    pub(crate) authority: Authority,
-    /// Common names its certificate may have; empty for any.
+pub(crate) struct FrontProxy {
+    pub(crate) ca: CaBundle,
+    /// Common names that its certificate may have; empty for any.
     allowed_names: Vec<String>,
     user_headers: Vec<HeaderName>,
     uid_headers: Vec<HeaderName>,
@@ -18,11 +18,11 @@ pub(crate) struct Proxy {
     extra_prefixes: Vec<String>,
 }
 
-impl Proxy {
-    /// The headers that kube-apiserver uses.
-    pub(crate) fn with_usual_headers(authority: Authority, allowed_names: Vec<String>) -> Self {
+impl FrontProxy {
+    /// A front proxy with the headers that kube-apiserver uses.
+    pub(crate) fn with_default_headers(ca: CaBundle, allowed_names: Vec<String>) -> Self {
         Self {
-            authority,
+            ca,
             allowed_names,
             user_headers: vec![HeaderName::from_static("x-remote-user")],
             uid_headers: vec![HeaderName::from_static("x-remote-uid")],
@@ -31,11 +31,8 @@ impl Proxy {
         }
     }
 
-    /// The lists in the ConfigMap, each a JSON array.
-    pub(crate) fn from_config_map(
-        authority: Authority,
-        data: &BTreeMap<String, String>,
-    ) -> Result<Self, Error> {
+    /// A front proxy as the ConfigMap describes it. Each list there is a JSON array.
+    pub(crate) fn from_config_map(ca: CaBundle, data: &BTreeMap<String, String>) -> Result<Self, Error> {
         let list = |key: &str| match data.get(key).map(|text| text.trim()) {
             None | Some("") => Ok(Vec::new()),
             Some(text) => {
@@ -51,7 +48,7 @@ impl Proxy {
                 .collect::<Result<Vec<_>, _>>()
         };
         Ok(Self {
-            authority,
+            ca,
             allowed_names: list("requestheader-allowed-names")?,
             user_headers: headers("requestheader-username-headers")?,
             uid_headers: headers("requestheader-uid-headers")?,
@@ -72,7 +69,7 @@ impl Proxy {
         self.allows_any_name() || self.allowed_names.iter().any(|name| name == common_name)
     }
 
-    /// The caller that the headers name; `None` if they name nobody. The proxy itself was believed before.
+    /// The caller that the headers name; `None` if they name nobody. The proxy's certificate must have been verified.
     pub(crate) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let name = first(&self.user_headers, headers)?;
         let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -94,7 +91,7 @@ impl Proxy {
         })
     }
 
-    /// Removes every identity header, whoever sent it.
+    /// Removes all identity headers, whoever sent them.
     pub(crate) fn strip(&self, headers: &mut HeaderMap) {
         for name in self.user_headers.iter().chain(&self.uid_headers).chain(&self.group_headers) {
             headers.remove(name);
@@ -108,7 +105,7 @@ impl Proxy {
     }
 }
 
-/// The extra key in the rest of a header's name; a bad escape is kept as it is.
+/// Decodes an extra key from the rest of a header's name. A key with an invalid escape stays as it is.
 pub(super) fn extra_key(rest: &str) -> String {
     percent_decode(rest, false).map_or_else(|| rest.to_owned(), |key| key.to_lowercase())
 }
@@ -126,12 +123,12 @@ fn text(value: &HeaderValue) -> String {
 mod tests {
     use super::*;
 
-    fn proxy() -> Proxy {
+    fn proxy() -> FrontProxy {
         let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let pem = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem();
-        Proxy::with_usual_headers(
-            Authority::from_pem("test", pem.as_bytes()).unwrap(),
+        FrontProxy::with_default_headers(
+            CaBundle::from_pem("test", pem.as_bytes()).unwrap(),
             vec!["aggregator".to_owned()],
         )
     }

@@ -1,7 +1,7 @@
 use crate::cache::AnswerCache;
 use crate::caller::{Caller, Via};
 use crate::delegate::{self, Delegate};
-use crate::metrics::Delegated;
+use crate::metrics::DelegationMetrics;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,47 +9,47 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
-/// How long a failure holds.
+/// How long a failure is cached.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
-/// How many tokens are remembered.
+/// How many tokens are cached.
 const CAPACITY: usize = 4096;
 /// The bytes of memory that their callers may take.
 const WEIGHT: usize = 32 * 1024 * 1024;
-/// Longer tokens are refused unread.
+/// Longer tokens are refused without asking kube-apiserver.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
-type Reviewed = Result<Arc<Caller>, TokenReviewFailure>;
+type ReviewOutcome = Result<Arc<Caller>, TokenReviewFailure>;
 type Hash = [u8; 32];
 
-/// Tokens as kube-apiserver knows them.
+/// Asks kube-apiserver for TokenReviews, and caches the answers.
 pub(crate) struct TokenReviews {
     delegate: Delegate,
-    cache: AnswerCache<Hash, Reviewed>,
-    /// Tokens that were good once are reviewed again however many unknown ones wait.
-    good: Mutex<Recent>,
-    /// Room for reviews of unknown tokens at kube-apiserver.
-    room: Semaphore,
+    cache: AnswerCache<Hash, ReviewOutcome>,
+    /// Tokens that were valid. These are reviewed again without a permit, however many unknown ones are waiting.
+    valid_tokens: Mutex<RecentTokens>,
+    /// Limits the concurrent reviews of unknown tokens.
+    unknown_token_permits: Semaphore,
 }
 
 /// Why a token has no caller. The texts are for the log.
 #[derive(Clone, Debug)]
 pub(crate) enum TokenReviewFailure {
-    /// The token is nobody's.
+    /// The token is invalid.
     Refused(Arc<str>),
     /// kube-apiserver gave no answer.
     Unanswered(Arc<str>),
-    /// Too many unknown tokens are being reviewed.
+    /// Too many reviews of unknown tokens are in flight.
     Busy,
 }
 
-/// The last tokens that were good.
+/// The last tokens that were valid.
 #[derive(Default)]
-struct Recent {
+struct RecentTokens {
     known: HashSet<Hash>,
     order: VecDeque<Hash>,
 }
 
-impl Recent {
+impl RecentTokens {
     fn insert(&mut self, hash: Hash) {
         if self.known.insert(hash) {
             self.order.push_back(hash);
@@ -70,29 +70,34 @@ impl std::fmt::Debug for TokenReviews {
 
 impl TokenReviews {
     pub(crate) fn new(delegate: Delegate) -> Self {
-        let cache = AnswerCache::new(CAPACITY, WEIGHT, |_hash, reviewed: &Reviewed| {
+        let cache = AnswerCache::new(CAPACITY, WEIGHT, |_hash, reviewed: &ReviewOutcome| {
             reviewed.as_ref().map_or(0, |caller| caller.weight())
         });
-        Self { room: delegate.room(), delegate, cache, good: Mutex::default() }
+        Self {
+            unknown_token_permits: delegate.unauthenticated_permits(),
+            delegate,
+            cache,
+            valid_tokens: Mutex::default(),
+        }
     }
 
-    /// The caller of a token. kube-apiserver itself adds the group `system:authenticated`.
-    pub(crate) async fn review(&self, token: &str, hash: Hash, metrics: &Delegated) -> Reviewed {
+    /// The caller of a token. kube-apiserver has added the group `system:authenticated`.
+    pub(crate) async fn review(&self, token: &str, hash: Hash, metrics: &DelegationMetrics) -> ReviewOutcome {
         if token.len() > TOKEN_LIMIT {
             return Err(TokenReviewFailure::Refused(Arc::from("the token is too long")));
         }
         let fetch = || async {
-            let _permit = if self.good().known.contains(&hash) {
+            let _permit = if self.valid_tokens().known.contains(&hash) {
                 None
             } else {
-                let Ok(permit) = self.room.try_acquire() else {
+                let Ok(permit) = self.unknown_token_permits.try_acquire() else {
                     return (Err(TokenReviewFailure::Busy), Duration::ZERO);
                 };
                 Some(permit)
             };
             match self.ask(token, metrics).await {
                 Ok(Some(caller)) => {
-                    self.good().insert(hash);
+                    self.valid_tokens().insert(hash);
                     (Ok(Arc::new(caller)), self.delegate.ttl)
                 }
                 Ok(None) => {
@@ -108,11 +113,11 @@ impl TokenReviews {
         self.cache.get_or_fetch(&hash, fetch).await
     }
 
-    fn good(&self) -> MutexGuard<'_, Recent> {
-        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    fn valid_tokens(&self) -> MutexGuard<'_, RecentTokens> {
+        self.valid_tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, token: &str, metrics: &Delegated) -> Result<Option<Caller>, String> {
+    async fn ask(&self, token: &str, metrics: &DelegationMetrics) -> Result<Option<Caller>, String> {
         let spec = TokenReviewSpec { token: token.to_owned(), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
         let review: TokenReview = delegate::review(&self.delegate.client, PATH, &review, metrics).await?;

@@ -1,4 +1,4 @@
-//! A token among a WebSocket's subprotocols: a page in a browser can set no other header
+//! Bearer tokens among the subprotocols of a WebSocket: a web page can set no other header of the handshake
 //! (`k8s.io/apiserver/pkg/authentication/request/websocket`).
 
 use base64::Engine as _;
@@ -6,10 +6,10 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::{CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
-/// The token follows, base64url without padding.
+/// The prefix of a token, which follows as base64url without padding.
 const PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
 
-/// Whether a client asks to go on over a WebSocket.
+/// Whether a client requests an upgrade to a WebSocket.
 pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     headers.get(UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
         && headers
@@ -25,7 +25,7 @@ pub(crate) fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|protocol| !protocol.is_empty())
 }
 
-/// Takes a token out of the subprotocols. At least one other must be left, for the server to echo.
+/// Removes a token from the subprotocols. At least one other must remain, for the server to select.
 pub(super) fn take(headers: &mut HeaderMap) -> Option<Result<String, &'static str>> {
     if !headers.contains_key(UPGRADE) || !is_websocket(headers) {
         return None;

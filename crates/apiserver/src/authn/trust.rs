@@ -1,6 +1,6 @@
-use super::proxy::Proxy;
+use super::proxy::FrontProxy;
 use crate::error::Error;
-use crate::tls::Authority;
+use crate::tls::CaBundle;
 use crate::tls::serving::read;
 use arc_swap::{ArcSwap, Guard};
 use futures_util::StreamExt;
@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Where kube-apiserver publishes what aggregated servers must trust.
+/// The ConfigMap in which kube-apiserver publishes the CAs that aggregated servers must trust.
 const NAMESPACE: &str = "kube-system";
 const CONFIG_MAP: &str = "extension-apiserver-authentication";
-/// How often the ConfigMap is read again while its watch is silent.
-const REREAD: Duration = Duration::from_mins(1);
-/// How long that may take. The watch waits meanwhile.
-const REREAD_DEADLINE: Duration = Duration::from_secs(10);
+/// How often the ConfigMap is read again, in case its watch misses a change.
+const REREAD_INTERVAL: Duration = Duration::from_mins(1);
+/// How long reading it may take. Meanwhile no events of the watch are handled.
+const REREAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Trust that the program's settings name.
+/// Trusted CAs from the program's settings.
 #[derive(Clone, Debug, Default)]
 pub struct TrustSettings {
     /// PEM bundle of CAs for client certificates.
@@ -33,7 +33,7 @@ pub struct TrustSettings {
     pub proxy: Option<ProxySettings>,
 }
 
-/// A front proxy that is configured by hand.
+/// A front proxy from the program's settings.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
     /// PEM bundle of CAs for the proxy's client certificate.
@@ -42,29 +42,29 @@ pub struct ProxySettings {
     pub allowed_names: Vec<String>,
 }
 
-/// What identities are believed by, at one moment.
+/// A snapshot of the trusted CAs.
 #[derive(Debug, Default)]
 pub(crate) struct Trust {
-    /// Grows with each change: what was verified under another trust is verified again.
+    /// Increases with each change. What was verified under another generation is verified again.
     pub(crate) generation: u64,
-    pub(crate) clients: Option<Authority>,
-    pub(crate) proxy: Option<Proxy>,
+    pub(crate) client_ca: Option<CaBundle>,
+    pub(crate) proxy: Option<FrontProxy>,
 }
 
-/// Trust as it is now, from files and from the ConfigMap.
+/// The current trusted CAs, from files and from the ConfigMap.
 #[derive(Debug)]
 pub(crate) struct TrustStore {
     settings: TrustSettings,
-    /// The parts that `current` was made of, to notice a change.
-    source: Mutex<TrustFiles>,
+    /// What `current` was built from, to notice a change.
+    source: Mutex<TrustSource>,
     current: ArcSwap<Trust>,
     loaded: AtomicBool,
-    /// A kube-apiserver publishes trust beyond that of the files.
+    /// Whether a kube-apiserver publishes further CAs.
     awaits_config_map: bool,
 }
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct TrustFiles {
+struct TrustSource {
     client_file: Vec<u8>,
     proxy_file: Vec<u8>,
     config_map: BTreeMap<String, String>,
@@ -93,12 +93,13 @@ impl TrustStore {
         self.loaded.load(Ordering::Acquire)
     }
 
-    /// Whether all trust is loaded: a caller who is not believed now would not be believed a moment later either.
+    /// Whether all sources are loaded. Before that, a certificate that is not trusted yet may be trusted a moment
+    /// later.
     pub(crate) fn is_complete(&self) -> bool {
         !self.awaits_config_map || self.is_loaded()
     }
 
-    /// Follows the files for ever.
+    /// Reloads the files when they change, for ever.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow_files(self: Arc<Self>, every: Duration) {
         loop {
@@ -109,32 +110,32 @@ impl TrustStore {
         }
     }
 
-    /// Follows the ConfigMap for ever.
+    /// Watches the ConfigMap, for ever.
     pub(crate) async fn follow_config_map(self: Arc<Self>, client: kube::Client) {
         let api: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
         let mut changes = pin!(watch_object(api.clone(), CONFIG_MAP).default_backoff());
-        let mut reread = tokio::time::interval(REREAD);
+        let mut reread = tokio::time::interval(REREAD_INTERVAL);
         loop {
             let found = tokio::select! {
-                change = changes.next() => match change {
-                    Some(change) => change.map_err(|error| error.to_string()),
+                update = changes.next() => match update {
+                    Some(update) => update.map_err(|error| error.to_string()),
                     None => return,
                 },
-                _ = reread.tick() => match timeout(REREAD_DEADLINE, api.get_opt(CONFIG_MAP)).await {
+                _ = reread.tick() => match timeout(REREAD_TIMEOUT, api.get_opt(CONFIG_MAP)).await {
                     Ok(found) => found.map_err(|error| error.to_string()),
                     Err(_elapsed) => Err("no answer in time".to_owned()),
                 },
             };
             match found {
-                Ok(Some(map)) => self.take_config_map(map.data.unwrap_or_default()),
+                Ok(Some(map)) => self.apply_config_map(map.data.unwrap_or_default()),
                 Ok(None) => tracing::warn!("the ConfigMap {NAMESPACE}/{CONFIG_MAP} is missing"),
                 Err(error) => tracing::warn!(error, "read the ConfigMap {NAMESPACE}/{CONFIG_MAP}"),
             }
         }
     }
 
-    fn take_config_map(&self, data: BTreeMap<String, String>) {
-        match self.change(|source| source.config_map = data) {
+    fn apply_config_map(&self, data: BTreeMap<String, String>) {
+        match self.update(|source| source.config_map = data) {
             Ok(()) => self.loaded.store(true, Ordering::Release),
             Err(error) => tracing::warn!(%error, "the trusted CAs stay as they are"),
         }
@@ -149,13 +150,13 @@ impl TrustStore {
             Some(proxy) => read(&proxy.ca_file).await?,
             None => Vec::new(),
         };
-        self.change(|source| {
+        self.update(|source| {
             source.client_file = client_file;
             source.proxy_file = proxy_file;
         })
     }
 
-    fn change(&self, edit: impl FnOnce(&mut TrustFiles)) -> Result<(), Error> {
+    fn update(&self, edit: impl FnOnce(&mut TrustSource)) -> Result<(), Error> {
         let mut current = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut source = current.clone();
         edit(&mut source);
@@ -166,7 +167,7 @@ impl TrustStore {
         let trust = source.trust(generation, &self.settings)?;
         tracing::info!(
             generation,
-            client_ca = trust.clients.is_some(),
+            client_ca = trust.client_ca.is_some(),
             front_proxy = trust.proxy.is_some(),
             "trusted CAs loaded"
         );
@@ -176,44 +177,45 @@ impl TrustStore {
     }
 }
 
-impl TrustFiles {
-    /// A missing key turns its authenticator off; it never lets anybody in.
+impl TrustSource {
+    /// Builds the snapshot. A missing key disables its authenticator.
     fn trust(&self, generation: u64, settings: &TrustSettings) -> Result<Trust, Error> {
         let of_map = |key: &str| self.config_map.get(key).map(String::as_str).unwrap_or_default();
         let client_pem = [&self.client_file, b"\n".as_slice(), of_map("client-ca-file").as_bytes()].concat();
-        let clients = authority("client CA", &client_pem)?;
-        let (proxy_pem, proxy) = if let Some(by_hand) = &settings.proxy {
-            let proxy = authority("front proxy CA", &self.proxy_file)?
-                .map(|authority| Proxy::with_usual_headers(authority, by_hand.allowed_names.clone()));
+        let client_ca = ca_bundle("client CA", &client_pem)?;
+        let (proxy_pem, proxy) = if let Some(settings_proxy) = &settings.proxy {
+            let proxy = ca_bundle("front proxy CA", &self.proxy_file)?.map(|ca_bundle| {
+                FrontProxy::with_default_headers(ca_bundle, settings_proxy.allowed_names.clone())
+            });
             (self.proxy_file.as_slice(), proxy)
         } else {
             let pem = of_map("requestheader-client-ca-file").as_bytes();
-            let proxy = authority("front proxy CA", pem)?
-                .map(|authority| Proxy::from_config_map(authority, &self.config_map))
+            let proxy = ca_bundle("front proxy CA", pem)?
+                .map(|ca_bundle| FrontProxy::from_config_map(ca_bundle, &self.config_map))
                 .transpose()?;
             (pem, proxy)
         };
         if let Some(proxy) = &proxy
             && proxy.allows_any_name()
-            && share_a_certificate(&client_pem, proxy_pem)
+            && have_common_certificate(&client_pem, proxy_pem)
         {
             tracing::warn!(
                 "the client CA is also the front proxy's CA and any name is allowed: \
                  whoever holds a client certificate can claim to be anybody"
             );
         }
-        Ok(Trust { generation, clients, proxy })
+        Ok(Trust { generation, client_ca, proxy })
     }
 }
 
-fn authority(what: &str, pem: &[u8]) -> Result<Option<Authority>, Error> {
+fn ca_bundle(what: &str, pem: &[u8]) -> Result<Option<CaBundle>, Error> {
     if pem.trim_ascii().is_empty() {
         return Ok(None);
     }
-    Authority::from_pem(what, pem).map(Some)
+    CaBundle::from_pem(what, pem).map(Some)
 }
 
-fn share_a_certificate(a: &[u8], b: &[u8]) -> bool {
+fn have_common_certificate(a: &[u8], b: &[u8]) -> bool {
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
     let certificates = |pem: &[u8]| CertificateDer::pem_slice_iter(pem).flatten().collect::<Vec<_>>();
@@ -239,13 +241,13 @@ mod tests {
     #[tokio::test]
     async fn a_missing_key_turns_its_authenticator_off_and_a_broken_one_changes_nothing() {
         let store = TrustStore::load_files(TrustSettings::default(), true).await.unwrap();
-        assert!(store.load().clients.is_none() && store.load().proxy.is_none() && !store.is_loaded());
+        assert!(store.load().client_ca.is_none() && store.load().proxy.is_none() && !store.is_loaded());
 
         let (client, proxy) = (ca("client"), ca("proxy"));
-        store.take_config_map(config_map(&[("client-ca-file", &client)]));
-        assert!(store.load().clients.is_some() && store.load().proxy.is_none() && store.is_loaded());
+        store.apply_config_map(config_map(&[("client-ca-file", &client)]));
+        assert!(store.load().client_ca.is_some() && store.load().proxy.is_none() && store.is_loaded());
 
-        store.take_config_map(config_map(&[
+        store.apply_config_map(config_map(&[
             ("client-ca-file", &client),
             ("requestheader-client-ca-file", &proxy),
             ("requestheader-username-headers", r#"["X-Remote-User"]"#),
@@ -253,14 +255,14 @@ mod tests {
         assert!(store.load().proxy.is_some());
         let generation = store.load().generation;
 
-        store.take_config_map(config_map(&[("client-ca-file", "-----BEGIN CERTIFICATE-----\nno\n")]));
+        store.apply_config_map(config_map(&[("client-ca-file", "-----BEGIN CERTIFICATE-----\nno\n")]));
         assert_eq!(store.load().generation, generation);
-        store.take_config_map(config_map(&[
+        store.apply_config_map(config_map(&[
             ("requestheader-client-ca-file", &proxy),
             ("requestheader-username-headers", "X-Remote-User"),
         ]));
         assert_eq!(store.load().generation, generation);
-        store.take_config_map(config_map(&[("requestheader-client-ca-file", " ")]));
-        assert!(store.load().clients.is_none() && store.load().proxy.is_none());
+        store.apply_config_map(config_map(&[("requestheader-client-ca-file", " ")]));
+        assert!(store.load().client_ca.is_none() && store.load().proxy.is_none());
     }
 }

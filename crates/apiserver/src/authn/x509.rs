@@ -8,12 +8,12 @@ use std::sync::Arc;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::x509::X509Name;
 
-/// The attribute of a certificate's subject in which kube-apiserver looks for a user's uid.
+/// The attribute of a certificate's subject that holds the user's uid, as in kube-apiserver.
 const UID_OID: &str = "1.3.6.1.4.1.57683.2";
-/// Extra key that names the certificate.
+/// The extra key with a hash of the certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// The verdict on a peer, remembered with its connection; `None` without a certificate.
+/// The verdict on a peer's certificate chain, cached with its connection; `None` without a certificate.
 pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<ChainVerdict>> {
     if peer.certificates.is_empty() {
         return None;
@@ -24,12 +24,12 @@ pub(crate) fn verdict(peer: &Peer, trust: &Trust, now: i64) -> Option<Arc<ChainV
     {
         return Some(verdict);
     }
-    let verdict = Arc::new(judge(peer, trust, now));
+    let verdict = Arc::new(verify_chain(peer, trust, now));
     peer.verdict.store(Some(Arc::clone(&verdict)));
     Some(verdict)
 }
 
-fn judge(peer: &Peer, trust: &Trust, now: i64) -> ChainVerdict {
+fn verify_chain(peer: &Peer, trust: &Trust, now: i64) -> ChainVerdict {
     let chain = &peer.certificates;
     let Some((der, Ok((_, leaf)))) = chain.first().map(|leaf| (leaf, X509Certificate::from_der(leaf))) else {
         let unreadable = || "the certificate cannot be read".to_owned();
@@ -43,14 +43,14 @@ fn judge(peer: &Peer, trust: &Trust, now: i64) -> ChainVerdict {
     let name = common_name(leaf.subject()).unwrap_or_default();
     let proxy = match &trust.proxy {
         None => Err("no front proxy is trusted".to_owned()),
-        Some(proxy) => proxy.authority.vouches_for(chain, now).and_then(|()| {
+        Some(proxy) => proxy.ca.verify_client(chain, now).and_then(|()| {
             if proxy.allows(name) { Ok(()) } else { Err(format!("the name {name:?} is not allowed")) }
         }),
     };
-    let client = match &trust.clients {
+    let client = match &trust.client_ca {
         None => Ok(None),
-        Some(clients) => clients
-            .vouches_for(chain, now)
+        Some(client_ca) => client_ca
+            .verify_client(chain, now)
             .map(|()| (!name.is_empty()).then(|| Arc::new(caller(name, &leaf, der)))),
     };
     let until_unix_seconds = match (&proxy, &client) {

@@ -1,32 +1,32 @@
-//! Callers who were operators when kube-apiserver was last asked. That gives them no right, only room: a crowd of
-//! others must not keep out those who can do something about it, before kube-apiserver can be asked about them.
+//! Callers who were operators when kube-apiserver was last asked. This gives them no right, only priority in the
+//! in-flight limits, which apply before kube-apiserver is asked: operators must get in when others overload the server.
 
-use super::recent::Recent;
+use super::recent::RecentSet;
 use crate::caller::Caller;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::Instant;
 
-/// Operators, by a hash with a secret key.
+/// Operators, as hashes with a secret key.
 #[derive(Debug, Default)]
 pub(super) struct KnownOperators {
     hasher: RandomState,
-    seen: Recent<u64, 1024>,
+    recent_operators: RecentSet<u64, 1024>,
 }
 
 impl KnownOperators {
-    /// Notes what kube-apiserver has said about a caller.
-    pub(super) fn note(&self, caller: &Caller, operates: bool, now: Instant) {
-        self.seen.note(self.person(caller), operates, now);
+    /// Records the answer of kube-apiserver about a caller.
+    pub(super) fn note(&self, caller: &Caller, is_operator: bool, now: Instant) {
+        self.recent_operators.note(self.hash_of(caller), is_operator, now);
     }
 
-    /// Whether he was one, not long ago.
+    /// Whether the caller was an operator within the retention time.
     pub(super) fn contains(&self, caller: &Caller, now: Instant) -> bool {
-        self.seen.contains(&self.person(caller), now)
+        self.recent_operators.contains(&self.hash_of(caller), now)
     }
 
-    /// Without the extra keys, which change with each token: RBAC does not look at them.
-    fn person(&self, caller: &Caller) -> u64 {
+    /// The extra keys are left out: they differ between tokens of one user, and RBAC does not use them.
+    fn hash_of(&self, caller: &Caller) -> u64 {
         self.hasher.hash_one((caller.via, caller.tenant.as_deref(), &caller.name, &caller.groups))
     }
 }
@@ -34,7 +34,7 @@ impl KnownOperators {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::authz::recent::KEPT;
+    use crate::authz::recent::RETENTION;
     use crate::caller::Via;
 
     #[test]
@@ -45,7 +45,7 @@ mod tests {
         operators.note(&of(Via::TokenReview), true, now);
         assert!(operators.contains(&of(Via::TokenReview), now));
         assert!(!operators.contains(&of(Via::Jwt), now), "an issuer's user of the same name");
-        assert!(!operators.contains(&of(Via::TokenReview), now + KEPT));
+        assert!(!operators.contains(&of(Via::TokenReview), now + RETENTION));
         operators.note(&of(Via::TokenReview), false, now);
         assert!(!operators.contains(&of(Via::TokenReview), now), "he is none any more");
     }

@@ -1,35 +1,34 @@
-//! Answers about callers that are good for a while.
+//! A set whose members expire.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long an answer counts while there is no other.
-pub(super) const KEPT: Duration = Duration::from_hours(1);
+/// How long a key stays in the set after it was last added.
+pub(super) const RETENTION: Duration = Duration::from_hours(1);
 
-/// The callers about whom the last answer was yes, and its time. All are forgotten when there are more than
-/// `CAPACITY`.
+/// Keys and the time when each was last added. The set is cleared when it would exceed `CAPACITY`.
 #[derive(Debug, Default)]
-pub(super) struct Recent<K, const CAPACITY: usize>(Mutex<HashMap<K, Instant>>);
+pub(super) struct RecentSet<K, const CAPACITY: usize>(Mutex<HashMap<K, Instant>>);
 
-impl<K: Eq + Hash, const CAPACITY: usize> Recent<K, CAPACITY> {
-    /// Keeps an answer.
-    pub(super) fn note(&self, person: K, answer: bool, now: Instant) {
-        let mut people = self.lock();
-        if !answer {
-            people.remove(&person);
+impl<K: Eq + Hash, const CAPACITY: usize> RecentSet<K, CAPACITY> {
+    /// Adds or removes a key.
+    pub(super) fn note(&self, key: K, is_member: bool, now: Instant) {
+        let mut entries = self.lock();
+        if !is_member {
+            entries.remove(&key);
             return;
         }
-        if people.len() >= CAPACITY && !people.contains_key(&person) {
-            people.clear();
+        if entries.len() >= CAPACITY && !entries.contains_key(&key) {
+            entries.clear();
         }
-        people.insert(person, now);
+        entries.insert(key, now);
     }
 
-    /// Whether the last answer was yes, not long ago.
-    pub(super) fn contains(&self, person: &K, now: Instant) -> bool {
-        self.lock().get(person).is_some_and(|at| now.duration_since(*at) < KEPT)
+    /// Whether the key is in the set and has not expired.
+    pub(super) fn contains(&self, key: &K, now: Instant) -> bool {
+        self.lock().get(key).is_some_and(|at| now.duration_since(*at) < RETENTION)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<K, Instant>> {

@@ -2,7 +2,7 @@ use super::Attributes;
 use crate::authn::impersonation;
 use crate::cache::AnswerCache;
 use crate::delegate::{self, Delegate};
-use crate::metrics::Delegated;
+use crate::metrics::DelegationMetrics;
 use crate::request::{RequestInfo, ResourceRequest};
 use k8s_openapi::api::authorization::v1::{
     FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
@@ -15,57 +15,58 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-/// What the client is told of a review that fails.
-const UNANSWERED: &str = "kube-apiserver does not answer who may do this";
-/// How long a failure holds.
+/// The message of the 503 after a failed review.
+const NOT_ANSWERED: &str = "kube-apiserver does not answer who may do this";
+/// How long a failure is cached.
 const FAILURE_TTL: Duration = Duration::from_millis(500);
-/// How many answers are remembered. Answers to callers without credentials, who can ask for anything, and answers
-/// about impersonation, which anybody can ask for with any name, are kept apart.
+/// How many answers are cached. Answers about anonymous callers and answers about impersonation have caches of their
+/// own, because anybody can cause any number of them.
 const CAPACITY: usize = 8192;
-const STRANGERS_CAPACITY: usize = 1024;
+const ANONYMOUS_CAPACITY: usize = 1024;
 const IMPERSONATIONS_CAPACITY: usize = 1024;
-/// The bytes of memory that they may take, with those who ask.
+/// The bytes of memory that the answers may take, including their callers.
 const WEIGHT: usize = 32 * 1024 * 1024;
-const STRANGERS_WEIGHT: usize = 4 * 1024 * 1024;
+const ANONYMOUS_WEIGHT: usize = 4 * 1024 * 1024;
 const IMPERSONATIONS_WEIGHT: usize = 4 * 1024 * 1024;
-/// Bytes of a request whose answer is remembered; longer ones are asked about each time.
-const REMEMBERED_BYTES_MAX: usize = 1024;
+/// Answers to requests with more bytes than this are not cached.
+const CACHEABLE_BYTES_MAX: usize = 1024;
 
-/// The answer of kube-apiserver.
+/// The answer of kube-apiserver to a SubjectAccessReview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReviewAnswer {
-    /// Whether it allows.
+    /// Whether the request is allowed.
     pub allowed: bool,
-    /// Why not, if it says.
+    /// Why it is not allowed, if kube-apiserver says so.
     pub reason: String,
 }
 
-/// Access reviews, whose answers are remembered for a while.
+/// Asks for SubjectAccessReviews, and caches the answers.
 pub(super) struct Reviews {
     delegate: Delegate,
-    cache: AnswerCache<Attributes, Reviewed>,
-    /// Answers to callers without credentials, apart so that they push out nobody else's.
-    strangers: AnswerCache<Attributes, Reviewed>,
-    /// Answers about impersonation, apart for the same reason.
-    impersonations: AnswerCache<Attributes, Reviewed>,
-    /// Room for the reviews of callers without credentials.
-    room: Semaphore,
+    cache: AnswerCache<Attributes, ReviewOutcome>,
+    /// Answers about anonymous callers. In a cache of their own they evict no others.
+    anonymous: AnswerCache<Attributes, ReviewOutcome>,
+    /// Answers about impersonation, separate for the same reason.
+    impersonations: AnswerCache<Attributes, ReviewOutcome>,
+    /// Limits the concurrent reviews for anonymous callers.
+    anonymous_permits: Semaphore,
 }
 
-type Reviewed = Result<ReviewAnswer, AccessReviewFailure>;
+type ReviewOutcome = Result<ReviewAnswer, AccessReviewFailure>;
 
 #[derive(Clone, Copy, Debug)]
 enum AccessReviewFailure {
     /// The review failed.
     Failed,
-    /// Too many callers without credentials ask at once.
+    /// Too many reviews for anonymous callers are in flight.
     Busy,
 }
 
-/// What an answer takes. Answers to one caller share him, and each counts him: he may be gone everywhere else.
-fn weigh(Attributes { caller, info }: &Attributes, reviewed: &Reviewed) -> usize {
+/// The bytes of memory that an answer takes. Answers about one caller share the `Arc`, but each counts it fully: it may
+/// be the last one.
+fn weight_of(Attributes { caller, info }: &Attributes, reviewed: &ReviewOutcome) -> usize {
     let reason = reviewed.as_ref().map_or(0, |answer| answer.reason.len());
-    // The key is there twice.
+    // The cache holds the key twice.
     caller.weight().saturating_add(info.bytes().saturating_mul(2)).saturating_add(reason)
 }
 
@@ -78,49 +79,49 @@ impl std::fmt::Debug for Reviews {
 impl Reviews {
     pub(super) fn new(delegate: Delegate) -> Self {
         Self {
-            room: delegate.room(),
+            anonymous_permits: delegate.unauthenticated_permits(),
             delegate,
-            cache: AnswerCache::new(CAPACITY, WEIGHT, weigh),
-            strangers: AnswerCache::new(STRANGERS_CAPACITY, STRANGERS_WEIGHT, weigh),
-            impersonations: AnswerCache::new(IMPERSONATIONS_CAPACITY, IMPERSONATIONS_WEIGHT, weigh),
+            cache: AnswerCache::new(CAPACITY, WEIGHT, weight_of),
+            anonymous: AnswerCache::new(ANONYMOUS_CAPACITY, ANONYMOUS_WEIGHT, weight_of),
+            impersonations: AnswerCache::new(IMPERSONATIONS_CAPACITY, IMPERSONATIONS_WEIGHT, weight_of),
         }
     }
 
-    /// The answer. A review that fails allows nothing; the client gets a 503.
+    /// The answer about a request. A failed review allows nothing: the client gets a 503.
     pub(super) async fn review(
         &self,
         attributes: &Attributes,
-        metrics: &Delegated,
+        metrics: &DelegationMetrics,
     ) -> Result<ReviewAnswer, Status> {
         let is_known = attributes.caller.is_known();
         let ask = || async {
-            let permit = (!is_known).then(|| self.room.try_acquire());
+            let permit = (!is_known).then(|| self.anonymous_permits.try_acquire());
             match permit.transpose() {
                 Ok(_permit) => self.ask(attributes, metrics).await,
                 Err(_full) => (Err(AccessReviewFailure::Busy), Duration::ZERO),
             }
         };
-        let reviewed = if attributes.info.bytes() > REMEMBERED_BYTES_MAX {
+        let reviewed = if attributes.info.bytes() > CACHEABLE_BYTES_MAX {
             Box::pin(ask()).await.0
         } else {
             self.cache(attributes).get_or_fetch(attributes, ask).await
         };
         reviewed.map_err(|failure| match failure {
-            AccessReviewFailure::Failed => Status::unavailable(UNANSWERED, 1),
+            AccessReviewFailure::Failed => Status::unavailable(NOT_ANSWERED, 1),
             AccessReviewFailure::Busy => Status::too_many_requests(1),
         })
     }
 
-    /// The cache that remembers the answer.
-    fn cache(&self, Attributes { caller, info }: &Attributes) -> &AnswerCache<Attributes, Reviewed> {
+    /// The cache for the answer.
+    fn cache(&self, Attributes { caller, info }: &Attributes) -> &AnswerCache<Attributes, ReviewOutcome> {
         if !caller.is_known() {
-            return &self.strangers;
+            return &self.anonymous;
         }
-        let impersonates = info.resource().is_some_and(|asked| asked.verb == impersonation::VERB);
+        let impersonates = info.resource().is_some_and(|request| request.verb == impersonation::VERB);
         if impersonates { &self.impersonations } else { &self.cache }
     }
 
-    async fn ask(&self, attributes: &Attributes, metrics: &Delegated) -> (Reviewed, Duration) {
+    async fn ask(&self, attributes: &Attributes, metrics: &DelegationMetrics) -> (ReviewOutcome, Duration) {
         let review = SubjectAccessReview { spec: spec(attributes), ..SubjectAccessReview::default() };
         let reviewed: Result<SubjectAccessReview, String> =
             delegate::review(&self.delegate.client, PATH, &review, metrics).await;
@@ -147,30 +148,30 @@ fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
         ..SubjectAccessReviewSpec::default()
     };
     match info {
-        RequestInfo::Resource(asked) => spec.resource_attributes = Some(resource(asked)),
-        RequestInfo::Path(asked) => {
-            let (path, verb) = (Some(asked.path.clone()), Some(asked.verb.clone().into_owned()));
+        RequestInfo::Resource(request) => spec.resource_attributes = Some(resource(request)),
+        RequestInfo::Path(request) => {
+            let (path, verb) = (Some(request.path.clone()), Some(request.verb.clone().into_owned()));
             spec.non_resource_attributes = Some(NonResourceAttributes { path, verb });
         }
     }
     spec
 }
 
-fn resource(asked: &ResourceRequest) -> ResourceAttributes {
+fn resource(request: &ResourceRequest) -> ResourceAttributes {
     ResourceAttributes {
-        namespace: some(&asked.namespace),
-        verb: some(asked.verb.as_str()),
-        group: some(&asked.group),
-        version: some(&asked.version),
-        resource: some(&asked.resource),
-        subresource: some(&asked.subresource),
-        name: some(asked.object_name()),
-        field_selector: field_selector(&asked.selectors.fields),
-        label_selector: label_selector(&asked.selectors.labels),
+        namespace: some(&request.namespace),
+        verb: some(request.verb.as_str()),
+        group: some(&request.group),
+        version: some(&request.version),
+        resource: some(&request.resource),
+        subresource: some(&request.subresource),
+        name: some(request.object_name()),
+        field_selector: field_selector(&request.selectors.fields),
+        label_selector: label_selector(&request.selectors.labels),
     }
 }
 
-/// The parsed terms if the selector parses; else the text, of which kube-apiserver makes what it can.
+/// The parsed terms if the selector can be parsed; otherwise the raw text, for kube-apiserver to interpret.
 fn field_selector(text: &str) -> Option<FieldSelectorAttributes> {
     if text.is_empty() {
         return None;
@@ -225,11 +226,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn asked(verb: Verb, name: &str) -> Attributes {
+    fn attributes_of(verb: Verb, name: &str) -> Attributes {
         let caller = Caller { name: "support".to_owned(), via: Via::Certificate, ..Caller::default() };
         let resource = "users".to_owned();
-        let asked = ResourceRequest { verb, resource, name: name.to_owned(), ..ResourceRequest::default() };
-        Attributes { caller: Arc::new(caller), info: asked.into() }
+        let request = ResourceRequest { verb, resource, name: name.to_owned(), ..ResourceRequest::default() };
+        Attributes { caller: Arc::new(caller), info: request.into() }
     }
 
     #[tokio::test]
@@ -242,18 +243,19 @@ mod tests {
             async { Ok::<_, std::io::Error>(Response::new(Body::from(REFUSED))) }
         });
         let client = kube::Client::new(service, "default");
-        let reviews = Reviews::new(Delegate { client, strangers: 1, ttl: Duration::from_hours(1) });
+        let reviews =
+            Reviews::new(Delegate { client, unauthenticated_reviews: 1, ttl: Duration::from_hours(1) });
         let metrics = ServerMetrics::new(&Metrics::new(), &[]);
         let review = async |attributes: &Attributes| {
             assert!(!reviews.review(attributes, &metrics.delegated_authz).await.unwrap().allowed);
             count.load(Ordering::SeqCst)
         };
-        let other = asked(Verb::Get, "jane");
+        let other = attributes_of(Verb::Get, "jane");
         assert_eq!(review(&other).await, 1);
         for number in 0..CAPACITY {
-            review(&asked(impersonation::VERB, &number.to_string())).await;
+            review(&attributes_of(impersonation::VERB, &number.to_string())).await;
         }
-        let last = asked(impersonation::VERB, &(CAPACITY - 1).to_string());
+        let last = attributes_of(impersonation::VERB, &(CAPACITY - 1).to_string());
         assert_eq!(review(&last).await, CAPACITY + 1, "it is remembered");
         assert_eq!(review(&other).await, CAPACITY + 1, "and so is everything else");
     }

@@ -1,6 +1,6 @@
-//! The documents themselves. Equal kinds give equal bytes, on every replica and after every restart.
+//! The discovery documents. The same resources give the same bytes, on every replica and after every restart.
 
-use crate::openapi::{self, About, verb_names};
+use crate::openapi::{self, ApiInfo, verb_names};
 use crate::resource::Resource;
 use crate::subresource::{Subresource, SubresourceKind};
 use base64::Engine;
@@ -30,7 +30,7 @@ impl Document {
     }
 }
 
-/// Everything that describes the server, computed once.
+/// The discovery and OpenAPI documents, computed once.
 #[derive(Clone, Debug)]
 pub struct Documents {
     pub(super) groups: Bytes,
@@ -48,9 +48,9 @@ pub struct Documents {
 
 impl Documents {
     /// Computes all documents of these kinds.
-    pub fn new(resources: &[Arc<Resource>], about: &About) -> Self {
-        let groups = openapi::groups(resources);
-        let built = openapi::build(resources, about);
+    pub fn new(resources: &[Arc<Resource>], info: &ApiInfo) -> Self {
+        let groups = openapi::group_versions(resources);
+        let built = openapi::build(resources, info);
         let openapi_v3_documents: BTreeMap<String, Document> = built
             .v3
             .into_iter()
@@ -59,8 +59,8 @@ impl Documents {
             })
             .collect();
         let legacy = legacy(resources, &groups);
-        let group_list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": names(&groups).into_iter()
-            .map(|group| group_of(group, &groups)).collect::<Vec<_>>()});
+        let group_list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": group_names(&groups).into_iter()
+            .map(|group| api_group(group, &groups)).collect::<Vec<_>>()});
         Self {
             groups: group_list.to_string().into(),
             aggregated_v2: Document::new(aggregated(resources, &groups, "apidiscovery.k8s.io/v2")),
@@ -73,7 +73,7 @@ impl Documents {
         }
     }
 
-    /// Every path with a document.
+    /// The paths of all documents.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let fixed = ["/apis", "/openapi/v2", "/openapi/v3"];
         let named = self.legacy.keys().chain(self.openapi_v3_documents.keys()).map(String::as_str);
@@ -89,9 +89,9 @@ impl Documents {
     }
 }
 
-type Groups = [(String, String)];
+type GroupVersions = [(String, String)];
 
-fn names(groups: &Groups) -> Vec<&str> {
+fn group_names(groups: &GroupVersions) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for (group, _) in groups {
         if !names.contains(&group.as_str()) {
@@ -101,7 +101,7 @@ fn names(groups: &Groups) -> Vec<&str> {
     names
 }
 
-fn group_of(name: &str, groups: &Groups) -> Value {
+fn api_group(name: &str, groups: &GroupVersions) -> Value {
     let versions: Vec<Value> = groups
         .iter()
         .filter(|(group, _)| group == name)
@@ -111,10 +111,10 @@ fn group_of(name: &str, groups: &Groups) -> Value {
     json!({"name": name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn legacy(resources: &[Arc<Resource>], groups: &Groups) -> BTreeMap<String, Bytes> {
+fn legacy(resources: &[Arc<Resource>], groups: &GroupVersions) -> BTreeMap<String, Bytes> {
     let mut documents = BTreeMap::new();
-    for name in names(groups) {
-        let mut group = group_of(name, groups);
+    for name in group_names(groups) {
+        let mut group = api_group(name, groups);
         if let Value::Object(map) = &mut group {
             map.insert("kind".to_owned(), Value::from("APIGroup"));
             map.insert("apiVersion".to_owned(), Value::from("v1"));
@@ -122,7 +122,8 @@ fn legacy(resources: &[Arc<Resource>], groups: &Groups) -> BTreeMap<String, Byte
         documents.insert(format!("/apis/{name}"), group.to_string().into());
     }
     for (group, version) in groups {
-        let list: Vec<Value> = served(resources, group, version).flat_map(|r| legacy_entries(r)).collect();
+        let list: Vec<Value> =
+            resources_of(resources, group, version).flat_map(|r| legacy_entries(r)).collect();
         let document = json!({"kind": "APIResourceList", "apiVersion": "v1",
             "groupVersion": format!("{group}/{version}"), "resources": list});
         documents.insert(format!("/apis/{group}/{version}"), document.to_string().into());
@@ -138,7 +139,7 @@ fn served<'a>(
     resources.iter().filter(move |resource| resource.gvk.group == group && resource.gvk.version == version)
 }
 
-/// The resource and, as entries of their own, its subresources; sorted as Go sorts them, by name.
+/// The entries of a resource and of its subresources, sorted by name as in Go.
 fn legacy_entries(resource: &Resource) -> Vec<Value> {
     let gvk = &resource.gvk;
     let mut entry = Map::from_iter([
@@ -161,11 +162,11 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
             ("name".to_owned(), json!(format!("{}/{}", resource.plural, sub.name))),
             ("singularName".to_owned(), json!("")),
             ("namespaced".to_owned(), json!(resource.namespaced)),
-            ("kind".to_owned(), json!(kind_of(resource, sub).kind)),
+            ("kind".to_owned(), json!(response_kind(resource, sub).kind)),
             ("verbs".to_owned(), json!(verb_names(sub.verbs))),
         ]);
-        // Only if it differs from that of the list, as in Go.
-        let kind = kind_of(resource, sub);
+        // As in Go, only if they differ from those of the list.
+        let kind = response_kind(resource, sub);
         if (&kind.group, &kind.version) != (&gvk.group, &gvk.version) {
             entry.insert("group".to_owned(), json!(kind.group));
             entry.insert("version".to_owned(), json!(kind.version));
@@ -198,8 +199,8 @@ fn sorted_subresources(resource: &Resource) -> Vec<&Subresource> {
     subresources
 }
 
-fn aggregated(resources: &[Arc<Resource>], groups: &Groups, api_version: &str) -> String {
-    let items: Vec<Value> = names(groups)
+fn aggregated(resources: &[Arc<Resource>], groups: &GroupVersions, api_version: &str) -> String {
+    let items: Vec<Value> = group_names(groups)
         .into_iter()
         .map(|name| {
             let versions: Vec<Value> = groups
@@ -207,7 +208,7 @@ fn aggregated(resources: &[Arc<Resource>], groups: &Groups, api_version: &str) -
                 .filter(|(group, _)| group == name)
                 .map(|(group, version)| {
                     let list: Vec<Value> =
-                        served(resources, group, version).map(|r| aggregated_entry(r)).collect();
+                        resources_of(resources, group, version).map(|r| aggregated_entry(r)).collect();
                     json!({"version": version, "freshness": "Current", "resources": list})
                 })
                 .collect();
@@ -233,7 +234,7 @@ fn aggregated_entry(resource: &Resource) -> Value {
     let subresources: Vec<Value> = sorted_subresources(resource)
         .into_iter()
         .map(|sub| {
-            let kind = shown(kind_of(resource, sub));
+            let kind = shown(response_kind(resource, sub));
             json!({"subresource": sub.name, "responseKind": kind, "verbs": verb_names(sub.verbs)})
         })
         .collect();

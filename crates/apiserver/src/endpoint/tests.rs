@@ -24,16 +24,16 @@ fn resources() -> Vec<Arc<Resource>> {
 fn routed(line: &str) -> String {
     let (method, path) = line.split_once(' ').unwrap();
     let uri = format!("/apis/sample.example.io/v1{path}").parse().unwrap();
-    let asked = match RequestInfo::parse(&method.parse().unwrap(), &uri) {
-        Ok(RequestInfo::Resource(asked)) => asked,
-        Ok(RequestInfo::Path(asked)) => return asked.path.clone(),
+    let request = match RequestInfo::parse(&method.parse().unwrap(), &uri) {
+        Ok(RequestInfo::Resource(request)) => request,
+        Ok(RequestInfo::Path(request)) => return request.path.clone(),
         Err(status) => return status.code.to_string(),
     };
-    match Endpoint::find(&resources(), &asked) {
+    match Endpoint::find(&resources(), &request) {
         Err(status) => status.code.to_string(),
         Ok(endpoint) => {
-            let sub = endpoint.serves.part().name();
-            let ResourceRequest { verb, namespace, name, .. } = &*asked;
+            let sub = endpoint.kind.endpoint().name();
+            let ResourceRequest { verb, namespace, name, .. } = &*request;
             format!("{verb:?} {} {namespace}/{name} {sub}", endpoint.resource.plural)
         }
     }

@@ -1,4 +1,4 @@
-//! Query parameters as Go's `ParameterCodec` takes them: the first value wins, unknown names are ignored.
+//! Query parameters as Go's `ParameterCodec` reads them: the first value wins, and unknown names are ignored.
 
 use super::query::pairs;
 use meta::status::Status;
@@ -8,18 +8,18 @@ use meta::status::Status;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes the text behind `?`, as the authorizer's parser does.
+    /// Decodes the text after `?`, as the authorizer's parser does.
     pub(crate) fn parse(text: Option<&str>) -> Self {
         let pairs = pairs(text.unwrap_or_default());
         Self(pairs.map(|(key, value)| (key.into_owned(), value.into_owned())).collect())
     }
 
-    /// The first value; absent and empty are told apart.
+    /// The first value; `None` if the parameter is absent.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first value, empty when absent.
+    /// The first value; empty if the parameter is absent.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
@@ -29,12 +29,12 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// A boolean: absent, `0` and `false` are false, anything else, the empty text included, is true.
+    /// A boolean: `0` and `false` are false, anything else is true, also an empty text. `None` if absent.
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// An integer, with Go's text for what is none.
+    /// An integer. The error has the message of Go.
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Status> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let wrong = |why| Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {why}"));

@@ -19,7 +19,7 @@ pub fn flag(query: &str, key: &str) -> bool {
     first(query, key).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }
 
-/// Decodes `%XX` once, and `+` where a form is meant. `None` for a bad escape or text that is not UTF-8.
+/// Decodes `%XX` once, and `+` in a form. `None` for a bad escape or text that is not UTF-8.
 pub fn percent_decode(text: &str, form: bool) -> Option<Cow<'_, str>> {
     if !text.bytes().any(|byte| byte == b'%' || (form && byte == b'+')) {
         return Some(Cow::Borrowed(text));

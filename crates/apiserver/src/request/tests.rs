@@ -8,13 +8,13 @@ fn parse(method: &str, url: &str) -> Result<RequestInfo, Status> {
 fn tuple(method: &str, url: &str) -> String {
     let show = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
     match parse(method, url) {
-        Ok(RequestInfo::Resource(asked)) => {
-            let verb = asked.verb.as_str();
-            [verb, &asked.namespace, &asked.resource, asked.object_name(), &asked.subresource]
+        Ok(RequestInfo::Resource(request)) => {
+            let verb = request.verb.as_str();
+            [verb, &request.namespace, &request.resource, request.object_name(), &request.subresource]
                 .map(show)
                 .join(" ")
         }
-        Ok(RequestInfo::Path(asked)) => format!("{} {}", asked.verb, asked.path),
+        Ok(RequestInfo::Path(request)) => format!("{} {}", request.verb, request.path),
         Err(status) => status.code.to_string(),
     }
 }
@@ -139,9 +139,9 @@ proptest::proptest! {
     fn any_path_parses_without_a_panic(path in "/[ -~]{0,60}") {
         if let Ok(uri) = path.parse::<Uri>() {
             let info = RequestInfo::parse(&Method::GET, &uri);
-            if let Ok(RequestInfo::Resource(asked)) = info {
-                proptest::prop_assert!(!asked.name.contains(['/', '%']));
-                proptest::prop_assert!(!asked.resource.is_empty());
+            if let Ok(RequestInfo::Resource(request)) = info {
+                proptest::prop_assert!(!request.name.contains(['/', '%']));
+                proptest::prop_assert!(!request.resource.is_empty());
             }
         }
     }

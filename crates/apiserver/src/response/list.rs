@@ -1,6 +1,6 @@
-//! Lists, written in pieces out of the cache's bytes: a large list never exists as one text or message.
+//! Lists are written in chunks from the bytes in the cache: a large list is never whole in memory.
 
-use crate::response::{Media, Renderer, Style, body_response, bytes_response, rendered};
+use crate::response::{Media, Renderer, Style, body_response, bytes_response, rendered_response};
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
 use flate2::Compression;
@@ -15,10 +15,11 @@ use std::sync::Arc;
 use store::Entry;
 use tokio::task::yield_now;
 
-/// Bytes of a piece.
-const PIECE_BYTES: usize = 64 * 1024;
-/// Up to this size a list is one piece with a Content-Length, and is indented for people; above it, it may be compressed.
-const WHOLE_BYTES_MAX: usize = 128 * 1024;
+/// Least bytes of a chunk, except for the last one.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Up to this size a list is one piece with a Content-Length, and is indented for people; above it, it may be
+/// compressed.
+const SINGLE_CHUNK_BYTES_MAX: usize = 128 * 1024;
 
 /// Answers with a list of entries.
 pub(crate) async fn list_response(
@@ -27,10 +28,10 @@ pub(crate) async fn list_response(
     items: Vec<Arc<Entry>>,
     style: &Style,
 ) -> Response<Body> {
-    let (head, between, end) = renderer.around(meta, &items).await;
-    let mut pieces = Pieces {
+    let (head, separator, end) = renderer.envelope(meta, &items).await;
+    let mut chunks = Chunks {
         head: Some(head),
-        between,
+        separator,
         end,
         items: items.into_iter(),
         renderer,
@@ -39,40 +40,40 @@ pub(crate) async fn list_response(
     };
     let mut start = BytesMut::new();
     let media = style.accepted.media;
-    while start.len() <= WHOLE_BYTES_MAX {
-        match pieces.next() {
-            Some(piece) => start.put_slice(&piece),
+    while start.len() <= SINGLE_CHUNK_BYTES_MAX {
+        match chunks.next() {
+            Some(chunk) => start.put_slice(&chunk),
             None if media == Media::Yaml => {
                 return bytes_response(StatusCode::OK, media.content_type(), start.freeze());
             }
-            None => return rendered(StatusCode::OK, start, style),
+            None => return rendered_response(StatusCode::OK, start, style),
         }
     }
     let last = Some(media.end()).filter(|end| !end.is_empty()).map(Bytes::from_static);
-    let rest = std::iter::once(start.freeze()).chain(pieces).chain(last);
+    let rest = std::iter::once(start.freeze()).chain(chunks).chain(last);
     if !style.gzip {
         return body_response(StatusCode::OK, media.content_type(), body_of(rest));
     }
     let zipped =
-        Zipped { pieces: Some(rest), encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) };
+        GzipChunks { chunks: Some(rest), encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) };
     let mut response = body_response(StatusCode::OK, media.content_type(), body_of(zipped));
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     response.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
     response
 }
 
-fn body_of(pieces: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
-    let stream = stream::unfold(pieces, |mut pieces| async move {
-        // The next piece never waits for anything: others get their turn here.
+fn body_of(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
+    let stream = stream::unfold(chunks, |mut chunks| async move {
+        // The next chunk needs no waiting, so other tasks get their turn here.
         yield_now().await;
-        pieces.next().map(|piece| (Ok::<_, Infallible>(piece), pieces))
+        chunks.next().map(|chunk| (Ok::<_, Infallible>(chunk), chunks))
     });
     Body::from_stream(stream)
 }
 
-struct Pieces {
+struct Chunks {
     head: Option<Bytes>,
-    between: &'static [u8],
+    separator: &'static [u8],
     end: Bytes,
     items: std::vec::IntoIter<Arc<Entry>>,
     renderer: Renderer,
@@ -80,49 +81,49 @@ struct Pieces {
     done: bool,
 }
 
-impl Iterator for Pieces {
+impl Iterator for Chunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
         if self.done {
             return None;
         }
-        let mut piece = BytesMut::with_capacity(if self.items.len() > 16 { PIECE_BYTES } else { 4096 });
+        let mut chunk = BytesMut::with_capacity(if self.items.len() > 16 { CHUNK_BYTES } else { 4096 });
         if let Some(head) = self.head.take() {
-            piece.put_slice(&head);
+            chunk.put_slice(&head);
         }
-        while piece.len() < PIECE_BYTES {
+        while chunk.len() < CHUNK_BYTES {
             let Some(entry) = self.items.next() else {
-                piece.put_slice(&self.end);
+                chunk.put_slice(&self.end);
                 self.done = true;
                 break;
             };
             if !std::mem::replace(&mut self.first, false) {
-                piece.put_slice(self.between);
+                chunk.put_slice(self.separator);
             }
-            self.renderer.element(&entry, &mut piece);
+            self.renderer.element(&entry, &mut chunk);
         }
-        Some(piece.freeze())
+        Some(chunk.freeze())
     }
 }
 
-struct Zipped<I> {
-    pieces: Option<I>,
+struct GzipChunks<I> {
+    chunks: Option<I>,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
-impl<I: Iterator<Item = Bytes>> Iterator for Zipped<I> {
+impl<I: Iterator<Item = Bytes>> Iterator for GzipChunks<I> {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        while let Some(pieces) = &mut self.pieces {
+        while let Some(chunks) = &mut self.chunks {
             let encoder = self.encoder.as_mut()?;
-            match pieces.next() {
+            match chunks.next() {
                 // Writing to memory does not fail.
-                Some(piece) => encoder.write_all(&piece).ok()?,
-                None => self.pieces = None,
+                Some(chunk) => encoder.write_all(&chunk).ok()?,
+                None => self.chunks = None,
             }
-            if encoder.get_ref().len() >= PIECE_BYTES {
+            if encoder.get_ref().len() >= CHUNK_BYTES {
                 return Some(Bytes::from(std::mem::take(encoder.get_mut())));
             }
         }
@@ -141,7 +142,7 @@ mod tests {
             (0..400_u32).map(|i| Bytes::from(format!("{}-{i}", "ab".repeat(500)).into_bytes())).collect();
         let plain: Vec<u8> = source.iter().flatten().copied().collect();
         let encoder = Some(GzEncoder::new(Vec::new(), Compression::fast()));
-        let zipped: Vec<u8> = Zipped { pieces: Some(source.into_iter()), encoder }.flatten().collect();
+        let zipped: Vec<u8> = GzipChunks { chunks: Some(source.into_iter()), encoder }.flatten().collect();
         let mut back = Vec::new();
         flate2::read::GzDecoder::new(zipped.as_slice()).read_to_end(&mut back).unwrap();
         assert_eq!(back, plain);

@@ -4,12 +4,12 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use meta::status::Status;
 
-/// How an answer is written.
+/// The media type of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     Json,
     Yaml,
-    /// For metadata and Status only: like custom resources, kinds have no such form.
+    /// For metadata and Status only: like custom resources, objects have no protobuf form.
     Protobuf,
 }
 
@@ -26,12 +26,12 @@ impl Media {
     pub(crate) fn end(self) -> &'static [u8] {
         match self {
             Self::Json => b"\n",
-            // Lines of YAML end by themselves.
+            // YAML ends with a newline already.
             Self::Yaml | Self::Protobuf => b"",
         }
     }
 
-    /// The content type of a watch. YAML has no events.
+    /// The content type of a watch. There is none in YAML.
     pub(crate) fn stream_type(self) -> &'static str {
         match self {
             Self::Json | Self::Yaml => "application/json",
@@ -40,7 +40,7 @@ impl Media {
     }
 }
 
-/// What an answer shows of its objects. The text is the `apiVersion` that was asked for.
+/// What an answer shows of its objects. The text is the requested `apiVersion` of the table or metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Object,
@@ -49,28 +49,28 @@ pub(crate) enum Form {
     PartialList(&'static str),
 }
 
-/// A clause that can be served.
+/// The format that was chosen from a clause of `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedFormat {
     pub(crate) media: Media,
     pub(crate) form: Form,
     pub(crate) pretty: bool,
 }
 
-impl Default for Accepted {
+impl Default for AcceptedFormat {
     fn default() -> Self {
         Self { media: Media::Json, form: Form::Object, pretty: false }
     }
 }
 
-/// The sort of an answer, which decides the forms that are offered.
+/// The kind of answer, which decides what formats are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offer {
+pub(crate) enum ResponseKind {
     /// Objects and lists of them.
     Objects,
     /// Events of a watch.
     Events,
-    /// A Status: in any media type, never converted.
+    /// A Status, in any media type.
     Failure,
     /// A document about the server.
     Document,
@@ -80,7 +80,7 @@ pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 pub(crate) const PROTOBUF_STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
 /// Best first.
 const MEDIA: [Media; 3] = [Media::Json, Media::Yaml, Media::Protobuf];
-/// Clauses of an `Accept` header that are looked at.
+/// Most clauses of `Accept` that are read.
 const CLAUSES_MAX: usize = 64;
 
 /// One clause of `Accept`.
@@ -137,22 +137,22 @@ fn clause(text: &str) -> Option<Clause<'_>> {
     (quality > 0.0).then_some(Clause { kind: kind.trim(), subkind: subkind.trim(), quality, parameters })
 }
 
-/// The best form that is both accepted and offered.
-pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Accepted, Status> {
+/// The best format that is both accepted and offered.
+pub(crate) fn negotiate(headers: &HeaderMap, response_kind: ResponseKind) -> Result<AcceptedFormat, Status> {
     let clauses = clauses(headers);
     if clauses.is_empty() && headers.get(ACCEPT).is_none_or(|value| value.as_bytes().trim_ascii().is_empty())
     {
-        return Ok(Accepted::default());
+        return Ok(AcceptedFormat::default());
     }
     let pairs = clauses.iter().flat_map(|clause| MEDIA.into_iter().map(move |media| (clause, media)));
     let accepted = pairs
         .filter(|(clause, media)| {
             clause.covers(media.content_type().strip_prefix("application/").unwrap_or_default())
         })
-        .find_map(|(clause, media)| accept(clause, media, offer));
+        .find_map(|(clause, media)| accept(clause, media, response_kind));
     match accepted {
-        // Whether it can be a stream is checked last, when the clause is chosen.
-        Some(Accepted { media: Media::Yaml, .. }) if offer == Offer::Events => {
+        // A watch in YAML is refused even if a later clause could be served.
+        Some(AcceptedFormat { media: Media::Yaml, .. }) if response_kind == ResponseKind::Events => {
             Err(Status::not_acceptable(&["application/json;stream=watch", PROTOBUF_STREAM]))
         }
         Some(accepted) => Ok(accepted),
@@ -160,26 +160,28 @@ pub(crate) fn negotiate(headers: &HeaderMap, offer: Offer) -> Result<Accepted, S
     }
 }
 
-fn accept(clause: &Clause<'_>, media: Media, offer: Offer) -> Option<Accepted> {
-    let told = |name: &str| clause.parameter(name).filter(|value| !value.is_empty());
-    let stream_fits = told("stream").is_none_or(|stream| media != Media::Yaml && stream == "watch");
-    let is_of_objects = matches!(offer, Offer::Objects | Offer::Events);
-    let server_version_fits = told("sv").is_none_or(|version| is_of_objects && version == "v1");
+fn accept(clause: &Clause<'_>, media: Media, response_kind: ResponseKind) -> Option<AcceptedFormat> {
+    let non_empty = |name: &str| clause.parameter(name).filter(|value| !value.is_empty());
+    let stream_fits = non_empty("stream").is_none_or(|stream| media != Media::Yaml && stream == "watch");
+    let is_of_objects = matches!(response_kind, ResponseKind::Objects | ResponseKind::Events);
+    let server_version_fits = non_empty("sv").is_none_or(|version| is_of_objects && version == "v1");
     let converts = ["as", "g", "v"].iter().any(|name| clause.parameter(name).is_some());
-    let form = match (converts, offer) {
+    let form = match (converts, response_kind) {
         (false, _) => Form::Object,
-        (true, Offer::Objects | Offer::Events) => convert(told("as")?, told("g")?, told("v")?)?,
-        (true, Offer::Failure | Offer::Document) => return None,
+        (true, ResponseKind::Objects | ResponseKind::Events) => {
+            convert(non_empty("as")?, non_empty("g")?, non_empty("v")?)?
+        }
+        (true, ResponseKind::Failure | ResponseKind::Document) => return None,
     };
-    let can_be_had = match (media, offer) {
-        (Media::Json | Media::Yaml, _) | (Media::Protobuf, Offer::Failure) => true,
-        (Media::Protobuf, Offer::Objects | Offer::Events) => {
+    let is_available = match (media, response_kind) {
+        (Media::Json | Media::Yaml, _) | (Media::Protobuf, ResponseKind::Failure) => true,
+        (Media::Protobuf, ResponseKind::Objects | ResponseKind::Events) => {
             matches!(form, Form::Partial(_) | Form::PartialList(_))
         }
-        (Media::Protobuf, Offer::Document) => false,
+        (Media::Protobuf, ResponseKind::Document) => false,
     };
     let pretty = clause.parameter("pretty") == Some("1");
-    (stream_fits && server_version_fits && can_be_had).then_some(Accepted { media, form, pretty })
+    (stream_fits && server_version_fits && is_available).then_some(AcceptedFormat { media, form, pretty })
 }
 
 fn convert(kind: &str, group: &str, version: &str) -> Option<Form> {
@@ -205,12 +207,12 @@ mod tests {
         HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())])
     }
 
-    fn chosen_of(accept: &str, offer: Offer) -> Option<(Media, Form)> {
-        negotiate(&headers(accept), offer).ok().map(|a| (a.media, a.form))
+    fn chosen_of(accept: &str, response_kind: ResponseKind) -> Option<(Media, Form)> {
+        negotiate(&headers(accept), response_kind).ok().map(|a| (a.media, a.form))
     }
 
     fn chosen(accept: &str) -> Option<(Media, Form)> {
-        chosen_of(accept, Offer::Objects)
+        chosen_of(accept, ResponseKind::Objects)
     }
 
     #[test]
@@ -258,40 +260,40 @@ mod tests {
         let table = "application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1, application/yaml";
         let yaml = Some((Media::Yaml, Form::Object));
         let as_metadata = Some((Media::Protobuf, Form::Partial("meta.k8s.io/v1")));
-        for (accept, offer, want) in [
-            (partial, Offer::Objects, as_metadata),
-            (partial, Offer::Events, as_metadata),
-            (partial, Offer::Failure, None),
-            (partial, Offer::Document, None),
-            (old, Offer::Objects, Some((Media::Protobuf, Form::Partial("meta.k8s.io/v1beta1")))),
-            (stream, Offer::Events, as_metadata),
-            (table, Offer::Objects, yaml),
-            (table, Offer::Events, None),
-            (PROTOBUF, Offer::Objects, None),
-            (PROTOBUF, Offer::Events, None),
-            (PROTOBUF, Offer::Failure, Some((Media::Protobuf, Form::Object))),
-            (PROTOBUF, Offer::Document, None),
-            (PROTOBUF_STREAM, Offer::Failure, Some((Media::Protobuf, Form::Object))),
-            ("application/vnd.kubernetes.protobuf;sv=v1, application/yaml", Offer::Failure, yaml),
-            ("application/json;as=Table;g=meta.k8s.io;v=v1, application/yaml", Offer::Failure, yaml),
+        for (accept, response_kind, want) in [
+            (partial, ResponseKind::Objects, as_metadata),
+            (partial, ResponseKind::Events, as_metadata),
+            (partial, ResponseKind::Failure, None),
+            (partial, ResponseKind::Document, None),
+            (old, ResponseKind::Objects, Some((Media::Protobuf, Form::Partial("meta.k8s.io/v1beta1")))),
+            (stream, ResponseKind::Events, as_metadata),
+            (table, ResponseKind::Objects, yaml),
+            (table, ResponseKind::Events, None),
+            (PROTOBUF, ResponseKind::Objects, None),
+            (PROTOBUF, ResponseKind::Events, None),
+            (PROTOBUF, ResponseKind::Failure, Some((Media::Protobuf, Form::Object))),
+            (PROTOBUF, ResponseKind::Document, None),
+            (PROTOBUF_STREAM, ResponseKind::Failure, Some((Media::Protobuf, Form::Object))),
+            ("application/vnd.kubernetes.protobuf;sv=v1, application/yaml", ResponseKind::Failure, yaml),
+            ("application/json;as=Table;g=meta.k8s.io;v=v1, application/yaml", ResponseKind::Failure, yaml),
         ] {
-            assert_eq!(chosen_of(accept, offer), want, "{accept} of {offer:?}");
+            assert_eq!(chosen_of(accept, response_kind), want, "{accept} of {response_kind:?}");
         }
     }
 
     #[test]
     fn a_refusal_names_what_is_offered() {
-        let refused = |accept, offer| negotiate(&headers(accept), offer).unwrap_err();
-        let status = refused("text/html", Offer::Objects);
+        let refused = |accept, response_kind| negotiate(&headers(accept), response_kind).unwrap_err();
+        let status = refused("text/html", ResponseKind::Objects);
         assert_eq!(
             status.message,
             "only the following media types are accepted: application/json, application/yaml, \
              application/vnd.kubernetes.protobuf"
         );
         assert_eq!((status.code, status.reason.as_str()), (406, "NotAcceptable"));
-        assert_eq!(refused("text/html", Offer::Events), status);
+        assert_eq!(refused("text/html", ResponseKind::Events), status);
         assert_eq!(
-            refused("application/yaml, application/json", Offer::Events).message,
+            refused("application/yaml, application/json", ResponseKind::Events).message,
             "only the following media types are accepted: application/json;stream=watch, \
              application/vnd.kubernetes.protobuf;stream=watch"
         );

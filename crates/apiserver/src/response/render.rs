@@ -1,8 +1,8 @@
-//! Stored bytes in the form that was asked for: as they are, as metadata only, as a row of a table.
+//! Renders stored objects in the requested form: unchanged, as metadata only, or as rows of a table.
 
 use crate::resource::Resource;
-use crate::response::stored::{metadata_of, resource_version};
-use crate::response::{Form, Media, wire, yaml};
+use crate::response::raw_metadata::{metadata_of, resource_version};
+use crate::response::{Form, Media, protobuf, yaml};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::field::{FieldError, Path};
 use meta::object::{Object, SPLICE_AFTER};
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use store::Entry;
 
-/// The part of its object that a row of a table carries.
+/// What a row of a table contains of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Include {
+pub(crate) enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
-impl Include {
+impl IncludeObject {
     /// From the query parameter `includeObject`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         match text {
@@ -36,28 +36,28 @@ impl Include {
     }
 }
 
-/// Writes objects of one kind in one form.
+/// Renders objects of one kind in one form.
 #[derive(Clone, Debug)]
 pub(crate) struct Renderer {
     pub(crate) resource: Arc<Resource>,
     pub(crate) media: Media,
     pub(crate) form: Form,
-    pub(crate) include: Include,
-    /// Unix seconds, for ages.
+    pub(crate) include: IncludeObject,
+    /// The time in Unix seconds, for the column `Age`.
     pub(crate) now: i64,
 }
 
 impl Renderer {
-    /// One object alone.
+    /// Writes one object.
     pub(crate) fn object(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Table(_) => self.table(entry, true, out),
-            Form::Partial(version) if self.media == Media::Protobuf => wire::object(entry, version, out),
+            Form::Partial(version) if self.media == Media::Protobuf => protobuf::object(entry, version, out),
             _ => self.item(entry, out),
         }
     }
 
-    /// A table of one row.
+    /// Writes a table with one row.
     pub(crate) fn table(&self, entry: &Entry, columns: bool, out: &mut BytesMut) {
         let meta = ListMeta { resource_version: resource_version(entry), ..ListMeta::default() };
         out.put_slice(self.head(&meta, columns).as_bytes());
@@ -65,7 +65,7 @@ impl Renderer {
         out.put_slice(b"]}");
     }
 
-    /// One element of a list, as the list is written.
+    /// Writes one element of a list.
     pub(crate) fn element(&self, entry: &Entry, out: &mut BytesMut) {
         let from = out.len();
         self.item(entry, out);
@@ -74,36 +74,39 @@ impl Renderer {
         }
     }
 
-    /// The same as JSON, or as protobuf.
+    /// Writes one element as JSON or protobuf.
     fn item(&self, entry: &Entry, out: &mut BytesMut) {
         match self.form {
             Form::Object => write_entry(entry, out),
-            Form::PartialList(version) if self.media == Media::Protobuf => wire::item(entry, version, out),
+            Form::PartialList(version) if self.media == Media::Protobuf => {
+                protobuf::item(entry, version, out)
+            }
             Form::Partial(version) | Form::PartialList(version) => metadata_only(entry, version, out),
             Form::Table(version) => self.row(entry, version, out),
         }
     }
 
-    /// The bytes before the elements of a list, between them, and behind them.
-    pub(crate) async fn around(
+    /// The bytes before, between and after the elements of a list.
+    pub(crate) async fn envelope(
         &self,
         meta: &ListMeta,
         items: &[Arc<Entry>],
     ) -> (Bytes, &'static [u8], Bytes) {
         match self.form {
             Form::PartialList(version) if self.media == Media::Protobuf => {
-                let (before, after) = wire::around(version, meta, items).await;
+                let (before, after) = protobuf::envelope(version, meta, items).await;
                 (before, b"", after)
             }
             _ if self.media == Media::Yaml => {
-                let (before, after) = yaml::around(self.head(meta, true).as_bytes(), b"]}", items.is_empty());
+                let (before, after) =
+                    yaml::envelope(self.head(meta, true).as_bytes(), b"]}", items.is_empty());
                 (before, b"", after)
             }
             _ => (Bytes::from(self.head(meta, true)), b",", Bytes::from_static(b"]}")),
         }
     }
 
-    /// A list's JSON up to its first element.
+    /// The JSON of a list up to its first element.
     fn head(&self, meta: &ListMeta, columns: bool) -> String {
         let metadata = serde_json::to_string(meta).unwrap_or_else(|_| "{}".to_owned());
         match self.form {
@@ -127,7 +130,7 @@ impl Renderer {
     }
 
     fn row(&self, entry: &Entry, version: &'static str, out: &mut BytesMut) {
-        let object = read(entry).unwrap_or_default();
+        let object = read_object(entry).unwrap_or_default();
         let created = object.text(&["metadata", "creationTimestamp"]);
         let mut cells = vec![Value::from(object.name())];
         cells.extend(self.resource.cells(&object, self.now));
@@ -137,20 +140,20 @@ impl Renderer {
         out.put_slice(Value::from(cells).to_string().as_bytes());
         out.put_slice(b",\"object\":");
         match self.include {
-            Include::None => out.put_slice(b"null"),
-            Include::Metadata => metadata_only(entry, version, out),
-            Include::Object => write_entry(entry, out),
+            IncludeObject::None => out.put_slice(b"null"),
+            IncludeObject::Metadata => metadata_only(entry, version, out),
+            IncludeObject::Object => write_entry(entry, out),
         }
         out.put_slice(b"}");
     }
 }
 
-/// The stored JSON with its revision; a write that was only tried has none.
+/// The stored JSON with its revision. After a dry run it has none.
 pub(crate) fn write_entry(entry: &Entry, out: &mut BytesMut) {
     if entry.revision.0 == 0 { out.put_slice(&entry.body) } else { entry.write_json(out) }
 }
 
-fn read(entry: &Entry) -> Option<Object> {
+fn read_object(entry: &Entry) -> Option<Object> {
     let mut object = Object::from_stored(&entry.body, entry.revision.0).ok()?;
     if entry.revision.0 == 0 {
         object.remove(&["metadata", "resourceVersion"]);
@@ -158,7 +161,7 @@ fn read(entry: &Entry) -> Option<Object> {
     Some(object)
 }
 
-/// `PartialObjectMetadata`, cut out of the stored bytes without parsing them.
+/// Writes `PartialObjectMetadata`, which is cut from the stored bytes without parsing them.
 fn metadata_only(entry: &Entry, version: &str, out: &mut BytesMut) {
     let inner = std::str::from_utf8(&entry.body).ok().and_then(metadata_of).unwrap_or_default();
     out.put_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
@@ -196,8 +199,8 @@ mod tests {
 
     #[test]
     fn an_unknown_include_object_is_refused() {
-        assert_eq!(Include::parse("").unwrap(), Include::Metadata);
-        let message = Include::parse("All").unwrap_err().message;
+        assert_eq!(IncludeObject::parse("").unwrap(), IncludeObject::Metadata);
+        let message = IncludeObject::parse("All").unwrap_err().message;
         assert!(message.starts_with(
             "Unable to convert to Table as requested: includeObject: Invalid value: \"All\": must be"
         ));

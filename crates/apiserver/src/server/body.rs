@@ -1,10 +1,11 @@
-//! Bodies of streams. Each keeps its place in the lane until it ends, and a panic in it ends it. A client that takes
-//! nothing keeps nothing alive for long: the objects and events still to be sent are given up. So is an answer with
-//! an end, such as a list, if the client takes it too slowly and would occupy the place.
+//! Bodies of streamed responses. Each holds its in-flight permit until it ends; a panic in it ends it. When a client
+//! stops reading, the stream is terminated, so that the objects and events still to be sent are freed. A finite
+//! response, such as a list, is also terminated when the client reads too slowly, since it would hold its permit for
+//! too long.
 
-use crate::flow::LanePlace;
+use crate::flow::InFlightPermit;
 use crate::metrics::{ServerMetrics, WatchEvents};
-use crate::pace;
+use crate::transfer_rate;
 use axum::body::{Body, Bytes};
 use http_body::{Frame, SizeHint};
 use std::panic::AssertUnwindSafe;
@@ -14,80 +15,80 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A client that takes nothing for so long is gone.
-pub(crate) const CLIENT_WAIT: Duration = Duration::from_secs(30);
-/// An answer with an end may take so long, and in addition the time of its bytes at the least rate.
-const ENDS_WITHIN: Duration = Duration::from_mins(1);
-/// Time between two looks at what the clients of a connection take.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// A client that reads nothing for so long is considered gone.
+pub(crate) const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a finite response may take, in addition to the time of its bytes at the minimum rate.
+const FINITE_BODY_BASE_TIMEOUT: Duration = Duration::from_mins(1);
+/// The interval of checks for stalled streams.
+const STALL_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The streams of one connection.
+/// The streamed responses of one connection.
 #[derive(Default)]
-pub(super) struct Streams(Mutex<Vec<Weak<Mutex<Stream>>>>);
+pub(super) struct Streams(Mutex<Vec<Weak<Mutex<TrackedStream>>>>);
 
-/// What a stream keeps until it ends.
-pub(super) struct Kept {
-    pub(super) place: LanePlace,
-    /// It ends by itself, unlike a watch, and must do so in time.
-    pub(super) ends: bool,
+/// What a stream holds until it ends.
+pub(super) struct StreamResources {
+    pub(super) permit: InFlightPermit,
+    /// Whether it ends by itself, unlike a watch, and so must end in time.
+    pub(super) is_finite: bool,
     pub(super) events: Option<WatchEvents>,
     pub(super) metrics: Arc<ServerMetrics>,
 }
 
-/// A stream that is sent. Each frame of a watch is one chunk of events.
-struct Stream {
-    /// `None` once it was given up.
-    sending: Option<Sending>,
-    /// When a frame was taken, until the next one is asked for.
-    taken: Option<Instant>,
-    began: Instant,
-    /// Bytes that were taken.
+/// A stream and the progress of its client. Each frame of a watch is a chunk of events.
+struct TrackedStream {
+    /// `None` once it was terminated.
+    active: Option<ActiveStream>,
+    /// When a frame was sent; `None` again when the connection asks for the next one.
+    frame_sent_at: Option<Instant>,
+    started: Instant,
+    /// Bytes that were sent.
     bytes: u64,
 }
 
-struct Sending {
+struct ActiveStream {
     body: Body,
-    _place: LanePlace,
-    ends: bool,
+    _permit: InFlightPermit,
+    is_finite: bool,
     events: Option<WatchEvents>,
     metrics: Arc<ServerMetrics>,
 }
 
 impl Streams {
-    /// The body of an answer that goes on.
-    pub(super) fn wrap(&self, body: Body, kept: Kept) -> Body {
-        let Kept { place, ends, events, metrics } = kept;
-        let sending = Some(Sending { body, _place: place, ends, events, metrics });
-        let stream = Stream { sending, taken: None, began: Instant::now(), bytes: 0 };
+    /// Wraps the body of a streamed response.
+    pub(super) fn wrap(&self, body: Body, resources: StreamResources) -> Body {
+        let StreamResources { permit, is_finite, events, metrics } = resources;
+        let active = Some(ActiveStream { body, _permit: permit, is_finite, events, metrics });
+        let stream = TrackedStream { active, frame_sent_at: None, started: Instant::now(), bytes: 0 };
         let stream = Arc::new(Mutex::new(stream));
         lock(&self.0).push(Arc::downgrade(&stream));
-        Body::new(Streamed(stream))
+        Body::new(TrackedBody(stream))
     }
 
-    /// Gives up streams of which nothing or too little is taken, as long as this future runs. With `at_once` it ends
-    /// after the first.
-    pub(super) async fn sweep(&self, at_once: bool) {
+    /// Terminates stalled streams, at intervals, as long as this future runs. With `until_first` it completes when it
+    /// has terminated one.
+    pub(super) async fn terminate_stalls(&self, until_first: bool) {
         loop {
-            sleep(SWEEP_INTERVAL).await;
-            if self.give_up(Instant::now()) > 0 && at_once {
+            sleep(STALL_CHECK_INTERVAL).await;
+            if self.terminate_stalled(Instant::now()) > 0 && until_first {
                 return;
             }
         }
     }
 
-    fn give_up(&self, now: Instant) -> usize {
-        let mut given_up = Vec::new();
+    fn terminate_stalled(&self, now: Instant) -> usize {
+        let mut terminated = Vec::new();
         lock(&self.0).retain(|stream| {
             let Some(stream) = stream.upgrade() else { return false };
             let mut stream = lock(&stream);
-            let Some(why) = stream.hopeless(now) else { return true };
-            given_up.extend(stream.sending.take().map(|sending| (sending, why)));
+            let Some(why) = stream.termination_reason(now) else { return true };
+            terminated.extend(stream.active.take().map(|active| (active, why)));
             false
         });
-        for (sending, why) in &given_up {
-            sending.metrics.terminated(why);
+        for (active, why) in &terminated {
+            active.metrics.record_termination(why);
         }
-        given_up.len()
+        terminated.len()
     }
 }
 
@@ -95,36 +96,37 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Stream {
-    /// Why the stream is given up; `None` if it goes on.
-    fn hopeless(&self, now: Instant) -> Option<&'static str> {
-        if self.taken.is_some_and(|taken| now.duration_since(taken) > CLIENT_WAIT) {
+impl TrackedStream {
+    /// Why the stream must be terminated; `None` if it goes on.
+    fn termination_reason(&self, now: Instant) -> Option<&'static str> {
+        if self.frame_sent_at.is_some_and(|at| now.duration_since(at) > CLIENT_STALL_TIMEOUT) {
             return Some("client takes nothing");
         }
-        let ends = self.sending.as_ref().is_some_and(|sending| sending.ends);
-        let is_late = ends && now.duration_since(self.began) > pace::time_for(self.bytes, ENDS_WITHIN);
+        let is_finite = self.active.as_ref().is_some_and(|active| active.is_finite);
+        let allowed = transfer_rate::timeout_for(self.bytes, FINITE_BODY_BASE_TIMEOUT);
+        let is_late = is_finite && now.duration_since(self.started) > allowed;
         is_late.then_some("timeout")
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.taken = None;
-        let Some(sending) = &mut self.sending else {
+        self.frame_sent_at = None;
+        let Some(active) = &mut self.active else {
             return Poll::Ready(Some(Err(failed("it was taken too slowly"))));
         };
-        let body = &mut sending.body;
+        let body = &mut active.body;
         let Ok(polled) =
             std::panic::catch_unwind(AssertUnwindSafe(|| http_body::Body::poll_frame(Pin::new(body), cx)))
         else {
-            sending.metrics.panics.inc();
+            active.metrics.panics.inc();
             tracing::error!("a response's stream panicked");
-            self.sending = None;
+            self.active = None;
             return Poll::Ready(Some(Err(failed("internal error"))));
         };
         if let Poll::Ready(Some(Ok(frame))) = &polled {
-            self.taken = Some(Instant::now());
+            self.frame_sent_at = Some(Instant::now());
             let length = frame.data_ref().map_or(0, Bytes::len);
             self.bytes = self.bytes.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
-            if let (Some(events), true) = (&sending.events, frame.is_data()) {
+            if let (Some(events), true) = (&active.events, frame.is_data()) {
                 events.sent(length);
             }
         }
@@ -136,9 +138,9 @@ fn failed(why: &'static str) -> axum::Error {
     axum::Error::new(std::io::Error::other(why))
 }
 
-struct Streamed(Arc<Mutex<Stream>>);
+struct TrackedBody(Arc<Mutex<TrackedStream>>);
 
-impl http_body::Body for Streamed {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -150,12 +152,12 @@ impl http_body::Body for Streamed {
     }
 
     fn is_end_stream(&self) -> bool {
-        lock(&self.0).sending.as_ref().is_some_and(|sending| sending.body.is_end_stream())
+        lock(&self.0).active.as_ref().is_some_and(|active| active.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
         let stream = lock(&self.0);
-        stream.sending.as_ref().map_or_else(SizeHint::default, |sending| sending.body.size_hint())
+        stream.active.as_ref().map_or_else(SizeHint::default, |active| active.body.size_hint())
     }
 }
 
@@ -163,17 +165,17 @@ impl http_body::Body for Streamed {
 mod tests {
     use super::*;
     use crate::caller::Caller;
-    use crate::flow::{Lane, Rank};
+    use crate::flow::{InFlightLimiter, PriorityLevel};
     use futures_util::{FutureExt, StreamExt, stream};
     use http_body_util::BodyExt;
     use prometheus_client::metrics::gauge::Gauge;
     use runtime::Metrics;
     use std::convert::Infallible;
 
-    fn kept(lane: &Arc<Lane>, ends: bool) -> Option<Kept> {
-        let place = lane.enter(&Caller::default(), Rank::Ordinary)?;
+    fn resources(limiter: &Arc<InFlightLimiter>, is_finite: bool) -> Option<StreamResources> {
+        let permit = limiter.try_acquire(&Caller::default(), PriorityLevel::Ordinary)?;
         let metrics = Arc::new(ServerMetrics::new(&Metrics::new(), &[]));
-        Some(Kept { place, ends, events: None, metrics })
+        Some(StreamResources { permit, is_finite, events: None, metrics })
     }
 
     fn body_of<const N: usize>(pieces: [Bytes; N]) -> Body {
@@ -182,51 +184,51 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_of_which_nothing_is_taken_is_given_up_and_one_in_which_nothing_happens_is_not() {
-        let (lane, streams) = (Lane::new(1, Gauge::default()), Streams::default());
+        let (limiter, streams) = (InFlightLimiter::new(1, Gauge::default()), Streams::default());
         let (later, events) =
-            (CLIENT_WAIT * 2, ["a", "b", "c"].map(|text| Ok::<_, Infallible>(Bytes::from(text))));
+            (CLIENT_STALL_TIMEOUT * 2, ["a", "b", "c"].map(|text| Ok::<_, Infallible>(Bytes::from(text))));
         let body = Body::from_stream(stream::iter(events).chain(stream::pending()));
-        let mut body = streams.wrap(body, kept(&lane, false).unwrap());
-        assert_eq!(streams.give_up(Instant::now() + later), 0, "nothing was sent yet");
+        let mut body = streams.wrap(body, resources(&limiter, false).unwrap());
+        assert_eq!(streams.terminate_stalled(Instant::now() + later), 0, "nothing was sent yet");
         for _ in 0..2 {
             body.frame().await.unwrap().unwrap();
-            assert_eq!(streams.give_up(Instant::now()), 0);
+            assert_eq!(streams.terminate_stalled(Instant::now()), 0);
         }
         body.frame().await.unwrap().unwrap();
         assert!(body.frame().now_or_never().is_none());
-        assert_eq!(streams.give_up(Instant::now() + later), 0, "it waits for what happens");
+        assert_eq!(streams.terminate_stalled(Instant::now() + later), 0, "it waits for what happens");
         drop(body);
         assert_eq!(lock(&streams.0).len(), 1);
 
         let body = body_of(["a", "b"].map(Bytes::from));
-        let mut body = streams.wrap(body, kept(&lane, false).unwrap());
+        let mut body = streams.wrap(body, resources(&limiter, false).unwrap());
         body.frame().await.unwrap().unwrap();
-        assert!(kept(&lane, false).is_none());
-        assert_eq!(streams.give_up(Instant::now() + later), 1);
-        assert!(kept(&lane, false).is_some(), "its place is free");
+        assert!(resources(&limiter, false).is_none());
+        assert_eq!(streams.terminate_stalled(Instant::now() + later), 1);
+        assert!(resources(&limiter, false).is_some(), "its place is free");
         assert!(body.frame().await.unwrap().is_err(), "who comes back is told");
         assert_eq!(lock(&streams.0).len(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_is_taken_in_sips_ends_as_an_error_and_one_that_is_only_long_does_not() {
-        let (lane, streams) = (Lane::new(1, Gauge::default()), Streams::default());
+        let (limiter, streams) = (InFlightLimiter::new(1, Gauge::default()), Streams::default());
         let sips = body_of([(); 4].map(|()| Bytes::from(vec![b'x'; 64 * 1024])));
-        let mut sips = streams.wrap(sips, kept(&lane, true).unwrap());
+        let mut sips = streams.wrap(sips, resources(&limiter, true).unwrap());
         for _ in 0..3 {
             sips.frame().await.unwrap().unwrap();
-            assert_eq!(streams.give_up(Instant::now()), 0);
-            tokio::time::advance(CLIENT_WAIT * 5 / 6).await;
+            assert_eq!(streams.terminate_stalled(Instant::now()), 0);
+            tokio::time::advance(CLIENT_STALL_TIMEOUT * 5 / 6).await;
         }
-        assert_eq!(streams.give_up(Instant::now()), 1);
+        assert_eq!(streams.terminate_stalled(Instant::now()), 1);
         assert!(sips.frame().await.unwrap().is_err(), "not a list that seems to be whole");
 
         let long = body_of([(); 4].map(|()| Bytes::from(vec![b'x'; 16 << 20])));
-        let mut long = streams.wrap(long, kept(&lane, true).unwrap());
+        let mut long = streams.wrap(long, resources(&limiter, true).unwrap());
         for _ in 0..4 {
             long.frame().await.unwrap().unwrap();
-            tokio::time::advance(CLIENT_WAIT * 5 / 6).await;
-            assert_eq!(streams.give_up(Instant::now()), 0);
+            tokio::time::advance(CLIENT_STALL_TIMEOUT * 5 / 6).await;
+            assert_eq!(streams.terminate_stalled(Instant::now()), 0);
         }
         assert!(long.frame().await.is_none());
     }

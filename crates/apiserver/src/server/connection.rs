@@ -1,11 +1,11 @@
 use super::body::Streams;
-use super::door::Door;
-use super::gathering::Gathering;
-use super::pipeline::{self, Connected};
-use super::websocket::Afterwards;
+use super::coalescing::CoalescingWriter;
+use super::entry_point::EntryPoint;
+use super::pipeline::{self, ConnectionContext};
+use super::websocket::UpgradedSession;
 use super::{Handler, ServerShared};
+use crate::connection_limit::{ConnectionLimiter, ConnectionSlot};
 use crate::error::Error;
-use crate::places::{Place, Places};
 use crate::tls::Peer;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
@@ -25,55 +25,58 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Longest time of a handshake.
+/// How long a TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// An idle HTTP/1.1 connection lives this long: longer than the 90 s for which Go's clients keep one.
+/// How long an HTTP/1.1 connection may be idle: longer than the 90 s for which Go's clients keep one.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(3);
-/// How often the other end of an idle HTTP/2 connection is pinged, and how long it may take to answer.
+/// How often the client of an HTTP/2 connection is pinged, and how long it may take to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// kube-apiserver sends everything through one connection.
+/// Concurrent streams of a connection: kube-apiserver sends all requests through one.
 const STREAMS: u32 = 1000;
 /// Flow-control window of one stream.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// Flow-control window of a connection.
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// Largest head of a request. A front proxy sends a line for each group of its caller, and some people are in very many.
+/// Largest head of a request. A front proxy sends a line for each group of its caller, which may be very many.
 const HEADER_LIMIT: usize = 256 * 1024;
-/// Most header lines in HTTP/1.1: a group or an extra value each.
+/// Most header lines in HTTP/1.1. Each group and each extra value is a line.
 const HEADER_LINES: usize = 1024;
-/// How long a connection that has to make room may take to end.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pause after an error of the socket, such as too many open files.
+/// How long an evicted connection may take to finish its requests.
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause after accepting failed, for example because of too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A listening socket with its certificate and its door.
-pub(super) struct Socket {
+/// A listening socket with its certificate and its entry point.
+pub(super) struct ListeningSocket {
     pub(super) listener: TcpListener,
-    pub(super) config: ServerConfig,
-    pub(super) door: Door,
+    pub(super) tls_config: ServerConfig,
+    pub(super) entry_point: EntryPoint,
 }
 
-/// Serves until the token is cancelled, then ends in order: `/readyz` fails, requests are still taken for a while,
-/// the socket closes, watches end, connections are told to go, and what is under way may finish.
+/// Serves until the token is cancelled, and then shuts down gracefully: `/readyz` fails, requests are still accepted
+/// for the shutdown delay, the socket closes, watches end, connections are closed, and requests in flight may finish.
 pub(super) async fn serve<H: Handler>(
     shared: Arc<ServerShared<H>>,
-    socket: Socket,
+    socket: ListeningSocket,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let Socket { listener, config, door } = socket;
+    let ListeningSocket { listener, tls_config, entry_point } = socket;
     let address = listener.local_addr().map_err(Error::Listen)?;
     tracing::info!(%address, "serving");
     let mut acceptor = Acceptor {
         listener,
-        tls: TlsAcceptor::from(Arc::new(config)),
+        tls: TlsAcceptor::from(Arc::new(tls_config)),
         http: http(),
-        room: Arc::new(Semaphore::new(shared.settings.connections)),
-        places: Places::new(shared.settings.connections, shared.settings.strangers),
+        connection_permits: Arc::new(Semaphore::new(shared.settings.connections)),
+        slots: ConnectionLimiter::new(
+            shared.settings.connections,
+            shared.settings.unauthenticated_connections,
+        ),
         connections: JoinSet::new(),
         closing: CancellationToken::new(),
         shared: Arc::clone(&shared),
-        door: Arc::new(door),
+        entry_point: Arc::new(entry_point),
     };
     tokio::select! {
         () = acceptor.accept() => {}
@@ -93,18 +96,18 @@ struct Acceptor<H> {
     listener: TcpListener,
     tls: TlsAcceptor,
     http: Builder<TokioExecutor>,
-    room: Arc<Semaphore>,
-    places: Arc<Places>,
+    connection_permits: Arc<Semaphore>,
+    slots: Arc<ConnectionLimiter>,
     connections: JoinSet<()>,
     closing: CancellationToken,
     shared: Arc<ServerShared<H>>,
-    door: Arc<Door>,
+    entry_point: Arc<EntryPoint>,
 }
 
 impl<H: Handler> Acceptor<H> {
-    /// Takes connections for ever; while there is no room, they wait in the kernel.
+    /// Accepts connections for ever. When the limit is reached, they wait in the backlog of the kernel.
     async fn accept(&mut self) {
-        while let Ok(permit) = Arc::clone(&self.room).acquire_owned().await {
+        while let Ok(permit) = Arc::clone(&self.connection_permits).acquire_owned().await {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, address)) => self.spawn(stream, address, permit),
@@ -121,8 +124,8 @@ impl<H: Handler> Acceptor<H> {
     fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
         let closing = self.closing.clone();
-        let (door, place) = (Arc::clone(&self.door), self.places.enter());
-        let accepted = Accepted { stream, address, door, place };
+        let (entry_point, slot) = (Arc::clone(&self.entry_point), self.slots.acquire());
+        let accepted = Accepted { stream, address, entry_point, slot };
         self.connections.spawn(async move {
             shared.metrics.connections.inc();
             if let Err(error) = connection(&shared, &tls, &http, accepted, closing).await {
@@ -133,10 +136,10 @@ impl<H: Handler> Acceptor<H> {
         });
     }
 
-    /// Still serves connections that the kernel has accepted already.
+    /// Shuts down. Connections that are still in the backlog of the kernel are served.
     async fn drain(mut self) {
         while let Some(Ok((stream, address))) = self.listener.accept().now_or_never() {
-            let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else { break };
+            let Ok(permit) = Arc::clone(&self.connection_permits).try_acquire_owned() else { break };
             self.spawn(stream, address, permit);
         }
         drop(self.listener);
@@ -175,12 +178,12 @@ fn http() -> Builder<TokioExecutor> {
     builder
 }
 
-/// A connection before anything was said.
+/// An accepted connection before its TLS handshake.
 struct Accepted {
     stream: TcpStream,
     address: SocketAddr,
-    door: Arc<Door>,
-    place: Place,
+    entry_point: Arc<EntryPoint>,
+    slot: ConnectionSlot,
 }
 
 async fn connection<H: Handler>(
@@ -190,13 +193,13 @@ async fn connection<H: Handler>(
     accepted: Accepted,
     closing: CancellationToken,
 ) -> Result<(), String> {
-    let Accepted { stream, address, door, place } = accepted;
-    let displaced = place.displaced();
+    let Accepted { stream, address, entry_point, slot } = accepted;
+    let evicted = slot.evicted();
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
     let handshake = tokio::select! {
         handshake = handshake => handshake,
-        () = displaced.cancelled() => return Err("made room in its handshake".to_owned()),
+        () = evicted.cancelled() => return Err("made room in its handshake".to_owned()),
     };
     let stream = match handshake {
         Ok(Ok(stream)) => stream,
@@ -212,47 +215,47 @@ async fn connection<H: Handler>(
     let (_, session) = stream.get_ref();
     let chain =
         session.peer_certificates().unwrap_or_default().iter().map(|c| c.clone().into_owned()).collect();
-    let is_shared = session.alpn_protocol() == Some(b"h2");
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
     let http = match session.alpn_protocol() {
         Some(b"h2") => http.clone().http2_only(),
         Some(_) => http.clone().http1_only(),
         None => http.clone(),
     };
-    let peer = Arc::new(Peer::new(address, chain).at(place));
-    let (afterwards, streams) = (Afterwards::default(), Streams::default());
-    let connected = Arc::new(Connected { door, peer, afterwards, streams });
+    let peer = Arc::new(Peer::new(address, chain).with_slot(slot));
+    let (upgraded_session, streams) = (UpgradedSession::default(), Streams::default());
+    let context = Arc::new(ConnectionContext { entry_point, peer, upgraded_session, streams });
     let service = service_fn(|request: http::Request<Incoming>| {
-        // A stream of HTTP/2 keeps the memory of its service's future to its end, a watch for hours. Boxed, that is
+        // HTTP/2 keeps the memory of this future until its stream ends, which takes hours for a watch. Boxed, that is
         // only a pointer.
-        let answered = Box::pin(pipeline::serve(Arc::clone(shared), Arc::clone(&connected), request));
+        let answered = Box::pin(pipeline::serve(Arc::clone(shared), Arc::clone(&context), request));
         async move { Ok::<_, Infallible>(answered.await) }
     });
-    let stream = TokioIo::new(Gathering::new(stream, is_shared));
+    let stream = TokioIo::new(CoalescingWriter::new(stream, is_http2));
     let mut served = pin!(http.serve_connection_with_upgrades(stream, service));
     let ended = tokio::select! {
         ended = served.as_mut() => ended,
-        // Other streams on a shared connection go on.
-        () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
+        // With HTTP/2, the other streams of the connection go on.
+        () = context.streams.terminate_stalls(!is_http2) => return Err("its client takes nothing".to_owned()),
         () = closing.cancelled() => {
             served.as_mut().graceful_shutdown();
             tokio::select! {
                 ended = served.as_mut() => ended,
-                () = connected.streams.sweep(!is_shared) => return Err("its client takes nothing".to_owned()),
+                () = context.streams.terminate_stalls(!is_http2) => return Err("its client takes nothing".to_owned()),
             }
         }
-        () = displaced.cancelled() => {
+        () = evicted.cancelled() => {
             served.as_mut().graceful_shutdown();
-            match tokio::time::timeout(LEAVE_TIMEOUT, served).await {
+            match tokio::time::timeout(EVICTION_TIMEOUT, served).await {
                 Ok(ended) => ended,
                 Err(_elapsed) => return Err("made room for another one".to_owned()),
             }
         }
     };
     ended.map_err(|error| error.to_string())?;
-    // In this task, so that the drain waits for it, too, and its place counts as long as it lasts.
-    let Some(session) = connected.afterwards.take() else { return Ok(()) };
+    // In this task, so that the drain waits for the session, and the slot is held until it ends.
+    let Some(session) = context.upgraded_session.take() else { return Ok(()) };
     tokio::select! {
         () = session => Ok(()),
-        () = displaced.cancelled() => Err("made room for another one after its upgrade".to_owned()),
+        () = evicted.cancelled() => Err("made room for another one after its upgrade".to_owned()),
     }
 }

@@ -8,7 +8,7 @@ use runtime::Metrics;
 use std::future::Future;
 use std::sync::Arc;
 
-/// Answers authorized requests at resources.
+/// Answers authorized requests for resources.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The future is dropped when the request's deadline passes.
     fn handle(
@@ -17,13 +17,13 @@ pub trait Handler: Send + Sync + 'static {
         request: Request<Body>,
     ) -> impl Future<Output = Response<Body>> + Send;
 
-    /// The documents about what is served here.
+    /// The routes for discovery and OpenAPI documents.
     fn routes(&self) -> Vec<Route> {
         Vec::new()
     }
 
-    /// Registers metrics of its own.
-    fn measure(&self, _metrics: &Metrics) {}
+    /// Registers the metrics of the handler.
+    fn register_metrics(&self, _metrics: &Metrics) {}
 }
 
 impl Handler for Arc<Api> {
@@ -35,8 +35,8 @@ impl Handler for Arc<Api> {
         self.documents.routes()
     }
 
-    fn measure(&self, metrics: &Metrics) {
+    fn register_metrics(&self, metrics: &Metrics) {
         let help = "Writes under way whose bodies may take much memory";
-        metrics.register("apiserver_heavy_bodies", help, self.heavy_bodies.shown());
+        metrics.register("apiserver_heavy_bodies", help, self.heavy_bodies.in_use());
     }
 }

@@ -1,7 +1,7 @@
-//! A watch over a WebSocket (RFC 6455): one event a message, over HTTP/1.1. Only the wrapping is made here; the
-//! frames are those of the chunked stream.
+//! A watch over a WebSocket (RFC 6455), over HTTP/1.1, with one event per message. The events are those of the chunked
+//! stream; only their framing differs.
 
-use super::CLIENT_WAIT;
+use super::CLIENT_STALL_TIMEOUT;
 use crate::authn::subprotocol;
 use crate::caller::{Caller, Via};
 use crate::response::PROTOBUF_STREAM;
@@ -26,22 +26,22 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
-/// The only version of the protocol.
+/// The only version of the WebSocket protocol.
 pub(super) const VERSION: HeaderValue = HeaderValue::from_static("13");
-/// The text that every server puts behind the client's key (RFC 6455).
+/// The text that every server appends to the client's key (RFC 6455).
 const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Largest message of a client, which has nothing to send but pings and its end.
+/// Largest message of a client, which has nothing to send but pings and a close message.
 const MESSAGE_LIMIT: usize = 64 * 1024;
-/// Events are gathered up to this size while more are ready.
+/// Events are buffered up to this size while more are ready.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// How long a client may take to agree to the end.
-const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// How long the closing handshake may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The work of a connection after it has stopped speaking HTTP.
+/// What a connection does after its upgrade, if it was upgraded.
 #[derive(Default)]
-pub(super) struct Afterwards(Mutex<Option<BoxFuture<'static, ()>>>);
+pub(super) struct UpgradedSession(Mutex<Option<BoxFuture<'static, ()>>>);
 
-impl Afterwards {
+impl UpgradedSession {
     pub(super) fn take(&self) -> Option<BoxFuture<'static, ()>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -51,7 +51,7 @@ impl Afterwards {
     }
 }
 
-/// A client's checked request to go on over a WebSocket.
+/// A valid upgrade request.
 pub(super) struct Upgrade {
     connection: OnUpgrade,
     accept: HeaderValue,
@@ -59,8 +59,11 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// The upgrade that a watch asks for. In other requests it is ignored, as in Go.
-    pub(super) fn asked(request: &mut Request<Body>, caller: &Caller) -> Result<Option<Box<Self>>, Status> {
+    /// The upgrade that a watch requests. Call it for watches only: other requests are never upgraded, as in Go.
+    pub(super) fn from_request(
+        request: &mut Request<Body>,
+        caller: &Caller,
+    ) -> Result<Option<Box<Self>>, Status> {
         let headers = request.headers();
         if request.version() != Version::HTTP_11 || !subprotocol::is_websocket(headers) {
             return Ok(None);
@@ -77,17 +80,17 @@ impl Upgrade {
         Ok(Some(Box::new(Self { connection: hyper::upgrade::on(request), accept, protocol })))
     }
 
-    /// Turns the answer of a watch into that of the handshake; its body is sent to the client afterwards.
+    /// Replaces the response to a watch by that to the handshake. The body of the watch is sent after the upgrade.
     pub(super) fn accept(
         self,
         response: Response<Body>,
-        afterwards: &Afterwards,
+        upgraded_session: &UpgradedSession,
         draining: CancellationToken,
     ) -> Response<Body> {
         let protobuf = response.headers().get(header::CONTENT_TYPE).is_some_and(|ty| ty == PROTOBUF_STREAM);
         let take = if protobuf { take_binary } else { take_text };
         let session = session(self.connection, response.into_body(), take, draining);
-        afterwards.set(session.boxed());
+        upgraded_session.set(session.boxed());
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
         let headers = response.headers_mut();
@@ -106,7 +109,7 @@ fn accept(key: &[u8]) -> HeaderValue {
     HeaderValue::try_from(BASE64_STANDARD.encode(digest)).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// The subprotocol to echo. None is known here, so of several none can be chosen.
+/// The subprotocol for the response. This server knows none, so it cannot choose between several.
 fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     let offered: Vec<&str> = subprotocol::offered(headers).collect();
     match offered.as_slice() {
@@ -121,9 +124,9 @@ fn protocol(headers: &HeaderMap) -> Result<Option<HeaderValue>, Status> {
     }
 }
 
-/// Checks the page that opens the socket, which a browser names. A browser sends a client certificate for any page,
-/// so with a certificate the page must be of this server. A token comes from the page itself. Programs send no
-/// origin.
+/// Checks the origin of the web page that opens the socket. A browser sends its client certificate whatever the page
+/// is, so a caller with a certificate must come from a page of this server. A token, however, was sent by the page
+/// itself. Clients that are not browsers send no origin.
 fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
     let Some(value) = headers.get(header::ORIGIN) else { return Ok(()) };
     let refused = |why: &str| Err(Status::failure(403, "Forbidden", format!("forbidden: {why}")));
@@ -141,8 +144,8 @@ fn check_origin(headers: &HeaderMap, caller: &Caller) -> Result<(), Status> {
     Ok(())
 }
 
-/// Sends the events of a watch until they or the client end.
-async fn session(connection: OnUpgrade, events: Body, take: Take, draining: CancellationToken) {
+/// Sends the events of a watch until the watch ends or the client leaves.
+async fn session(connection: OnUpgrade, events: Body, take: TakeEvent, draining: CancellationToken) {
     let upgraded = match connection.await {
         Ok(upgraded) => TokioIo::new(upgraded),
         Err(error) => return tracing::debug!(%error, "the connection was not handed over"),
@@ -152,67 +155,67 @@ async fn session(connection: OnUpgrade, events: Body, take: Take, draining: Canc
         .max_message_size(Some(MESSAGE_LIMIT))
         .max_frame_size(Some(MESSAGE_LIMIT));
     let mut socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
-    let ending = match tell(&mut socket, events, take).await {
-        Ended::Left => None,
-        Ended::Failed => Some(CloseCode::Error),
-        // A client that is told that the server goes away asks another one.
-        Ended::Told if draining.is_cancelled() => Some(CloseCode::Away),
-        Ended::Told => Some(CloseCode::Normal),
+    let close_code = match send_events(&mut socket, events, take).await {
+        SessionEnd::ClientGone => None,
+        SessionEnd::StreamFailed => Some(CloseCode::Error),
+        // The code tells the client to connect to another server.
+        SessionEnd::Completed if draining.is_cancelled() => Some(CloseCode::Away),
+        SessionEnd::Completed => Some(CloseCode::Normal),
     };
-    if timeout(CLOSE_WAIT, close(socket, ending)).await.is_err() {
+    if timeout(CLOSE_TIMEOUT, close(socket, close_code)).await.is_err() {
         tracing::debug!("a client did not agree to the end of its watch");
     }
 }
 
-enum Ended {
+enum SessionEnd {
     /// All events were sent.
-    Told,
-    /// The stream of events broke.
-    Failed,
-    /// The client went, or takes nothing.
-    Left,
+    Completed,
+    /// The stream of events failed.
+    StreamFailed,
+    /// The client has left, or reads nothing.
+    ClientGone,
 }
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-async fn tell(socket: &mut Socket, events: Body, take: Take) -> Ended {
+async fn send_events(socket: &mut Socket, events: Body, take: TakeEvent) -> SessionEnd {
     let mut chunks = events.into_data_stream();
-    let mut ahead = None;
+    let mut next_chunk = None;
     loop {
-        let chunk = if let Some(chunk) = ahead.take() {
+        let chunk = if let Some(chunk) = next_chunk.take() {
             chunk
         } else {
-            if !matches!(timeout(CLIENT_WAIT, socket.flush()).await, Ok(Ok(()))) {
-                return Ended::Left;
+            if !matches!(timeout(CLIENT_STALL_TIMEOUT, socket.flush()).await, Ok(Ok(()))) {
+                return SessionEnd::ClientGone;
             }
             tokio::select! {
                 chunk = chunks.next() => chunk,
-                // The library answers pings. Other messages of a client are ignored.
-                said = socket.next() => match said {
-                    None | Some(Err(_) | Ok(Message::Close(_))) => return Ended::Left,
+                // The library answers pings. Other messages of the client are ignored.
+                message = socket.next() => match message {
+                    None | Some(Err(_) | Ok(Message::Close(_))) => return SessionEnd::ClientGone,
                     Some(Ok(_)) => continue,
                 },
             }
         };
         let mut events = match chunk {
-            None => return Ended::Told,
+            None => return SessionEnd::Completed,
             Some(Ok(events)) => events,
-            Some(Err(_)) => return Ended::Failed,
+            Some(Err(_)) => return SessionEnd::StreamFailed,
         };
         while !events.is_empty() {
             let message = take(&mut events);
-            if !matches!(timeout(CLIENT_WAIT, socket.feed(message)).await, Ok(Ok(()))) {
-                return Ended::Left;
+            if !matches!(timeout(CLIENT_STALL_TIMEOUT, socket.feed(message)).await, Ok(Ok(()))) {
+                return SessionEnd::ClientGone;
             }
         }
-        ahead = chunks.next().now_or_never();
+        next_chunk = chunks.next().now_or_never();
     }
 }
 
-/// Takes the first event from a chunk of the stream and makes it a message.
-type Take = fn(&mut Bytes) -> Message;
+/// Removes the first event from a chunk of the stream and returns it as a message.
+type TakeEvent = fn(&mut Bytes) -> Message;
 
-/// JSON is text, an event a line.
+/// JSON events are text messages. In the stream each is a line.
 fn take_text(events: &mut Bytes) -> Message {
     let end = events.iter().position(|byte| *byte == b'\n').map_or(events.len(), |newline| newline + 1);
     let event = events.split_to(end);
@@ -222,7 +225,7 @@ fn take_text(events: &mut Bytes) -> Message {
     }
 }
 
-/// A message has an end of its own: the length before an event is left out.
+/// Protobuf events are binary messages. The length before the event is left out, since a message has one of its own.
 fn take_binary(events: &mut Bytes) -> Message {
     let Ok(length) = events.try_get_u32() else { return Message::Binary(std::mem::take(events)) };
     let end = usize::try_from(length).unwrap_or(usize::MAX).min(events.len());

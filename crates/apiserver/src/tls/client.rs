@@ -11,20 +11,20 @@ use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureS
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Accepts any client certificate whose private key the client holds. Two CAs and tokens share one port,
-/// so that trust is decided per authenticator, after the handshake.
+/// Accepts any client certificate whose private key the client has. Two CAs and tokens share one port, so the
+/// authenticators verify the chain after the handshake.
 #[derive(Debug)]
-pub(crate) struct AnyClient {
+pub(crate) struct AnyClientVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl AnyClient {
+impl AnyClientVerifier {
     pub(crate) fn new(provider: &CryptoProvider) -> Self {
         Self { algorithms: provider.signature_verification_algorithms }
     }
 }
 
-impl ClientCertVerifier for AnyClient {
+impl ClientCertVerifier for AnyClientVerifier {
     fn client_auth_mandatory(&self) -> bool {
         false
     }
@@ -65,11 +65,11 @@ impl ClientCertVerifier for AnyClient {
     }
 }
 
-/// A bundle of CAs that vouch for clients.
+/// A bundle of client CAs.
 #[derive(Clone, Debug)]
-pub struct Authority(Arc<dyn ClientCertVerifier>);
+pub struct CaBundle(Arc<dyn ClientCertVerifier>);
 
-impl Authority {
+impl CaBundle {
     /// The CAs of a PEM bundle. A bundle without any is an error.
     pub fn from_pem(what: &str, pem: &[u8]) -> Result<Self, Error> {
         let mut roots = RootCertStore::empty();
@@ -83,8 +83,8 @@ impl Authority {
         Ok(Self(verifier))
     }
 
-    /// Whether a chain leads to one of the CAs, is valid at a time, and its leaf is meant for clients.
-    pub fn vouches_for(&self, chain: &[CertificateDer<'_>], unix_seconds: i64) -> Result<(), String> {
+    /// Verifies that a chain leads to one of the CAs, is valid at this time, and is for client authentication.
+    pub fn verify_client(&self, chain: &[CertificateDer<'_>], unix_seconds: i64) -> Result<(), String> {
         let (leaf, intermediates) = chain.split_first().ok_or("no certificate")?;
         let now =
             UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(unix_seconds).unwrap_or_default()));

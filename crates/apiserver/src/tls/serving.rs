@@ -1,6 +1,6 @@
 use crate::error::Error;
 use arc_swap::ArcSwap;
-use runtime::CertificateEnd;
+use runtime::CertificateExpiry;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -10,39 +10,43 @@ use std::sync::Arc;
 use std::time::Duration;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// The serving certificate and its key, from two PEM files that somebody else renews.
+/// The serving certificate and its key, from two PEM files that another program renews.
 #[derive(Debug)]
 pub struct ServingCertificate {
-    files: Files,
-    current: ArcSwap<Loaded>,
-    told: CertificateEnd,
+    files: CertificateFiles,
+    current: ArcSwap<LoadedCertificate>,
+    expiry_metric: CertificateExpiry,
 }
 
 #[derive(Debug)]
-struct Files {
+struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedCertificate {
     pem: (Vec<u8>, Vec<u8>),
     certified: Arc<CertifiedKey>,
-    /// When the first certificate of the chain ends, in seconds since 1970: an intermediate may end before the one that
-    /// it has signed.
+    /// When the chain ends, in Unix seconds: the end of the certificate that ends first, which may be an intermediate.
     ends: i64,
 }
 
 impl ServingCertificate {
     /// Reads both files.
-    pub async fn load(certificate: PathBuf, key: PathBuf, told: CertificateEnd) -> Result<Self, Error> {
-        let files = Files { certificate, key };
-        let loaded = Loaded::parse(files.read().await?)?;
-        told.set(loaded.ends);
-        Ok(Self { files, current: ArcSwap::from_pointee(loaded), told })
+    pub async fn load(
+        certificate: PathBuf,
+        key: PathBuf,
+        expiry_metric: CertificateExpiry,
+    ) -> Result<Self, Error> {
+        let files = CertificateFiles { certificate, key };
+        let loaded = LoadedCertificate::parse(files.read().await?)?;
+        expiry_metric.set(loaded.ends);
+        Ok(Self { files, current: ArcSwap::from_pointee(loaded), expiry_metric })
     }
 
-    /// Follows the files for ever, and takes over a pair that fits together. A half-written pair is read again later.
+    /// Reads the files again at this interval, for ever, and uses a changed pair if certificate and key match. A
+    /// half-written pair is read again later.
     #[expect(clippy::infinite_loop, reason = "the task is cancelled at the end of the program")]
     pub(crate) async fn follow(self: Arc<Self>, every: Duration) {
         loop {
@@ -62,20 +66,20 @@ impl ServingCertificate {
         if self.current.load().pem == pem {
             return Ok(false);
         }
-        let loaded = Loaded::parse(pem)?;
-        self.told.set(loaded.ends);
+        let loaded = LoadedCertificate::parse(pem)?;
+        self.expiry_metric.set(loaded.ends);
         self.current.store(Arc::new(loaded));
         Ok(true)
     }
 }
 
-impl Files {
+impl CertificateFiles {
     async fn read(&self) -> Result<(Vec<u8>, Vec<u8>), Error> {
         Ok((read(&self.certificate).await?, read(&self.key).await?))
     }
 }
 
-impl Loaded {
+impl LoadedCertificate {
     fn parse(pem: (Vec<u8>, Vec<u8>)) -> Result<Self, Error> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem.0)
             .collect::<Result<_, _>>()
@@ -97,7 +101,7 @@ fn end_of(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(certificate.validity().not_after.timestamp())
 }
 
-/// When the first certificate of a PEM file ends, whichever of the chain that is, in seconds since 1970.
+/// When the chain in a PEM file ends, in Unix seconds: the end of the certificate that ends first.
 pub fn end_of_pem(pem: &[u8]) -> Option<i64> {
     let ends = CertificateDer::pem_slice_iter(pem).map(|read| end_of(&read.ok()?));
     ends.collect::<Option<Vec<_>>>()?.into_iter().min()
@@ -135,7 +139,7 @@ mod tests {
         std::fs::create_dir_all(&dir).unwrap();
         write(&dir, 2001);
         let metrics = Metrics::new();
-        let end = CertificateEnd::register(&metrics, "end", "When it ends");
+        let end = CertificateExpiry::register(&metrics, "end", "When it ends");
         let certificate =
             ServingCertificate::load(dir.join("tls.crt"), dir.join("tls.key"), end).await.unwrap();
         assert!(metrics.encode().contains("end{} 999993600"), "{}", metrics.encode());

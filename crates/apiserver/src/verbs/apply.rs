@@ -1,11 +1,12 @@
 //! Server-side apply.
 
-use crate::part::Part;
+use crate::object_endpoint::ObjectEndpoint;
+use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::verbs::change::change;
-use crate::verbs::create::{New, insert};
-use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision, resource_version};
-use crate::verbs::owned::{Resets, Wanted, writer};
+use crate::verbs::create::{NewObject, insert};
+use crate::verbs::options::{WriteKind, WriteOptions, has_no_revision, resource_version};
+use crate::verbs::owned_fields::{DesiredState, ResetFields, field_writer};
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, nul};
 use axum::body::Body;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use store::Entry;
 
-/// How often an apply tries again that finds the object present at one moment and absent at the next.
+/// Attempts of an apply that finds the object absent when it updates it, and present when it creates it.
 const ROUNDS_MAX: usize = 4;
 
 pub(crate) async fn apply(
@@ -33,7 +34,7 @@ pub(crate) async fn apply(
     } else if options.validation == FieldValidation::Strict && !duplicates.is_empty() {
         return Err(Status::bad_request(format!("error strict decoding YAML: {}", duplicates.join(", "))));
     }
-    name_it(call, &mut applied)?;
+    set_name(call, &mut applied)?;
     let mut round = 0_usize;
     loop {
         round = round.saturating_add(1);
@@ -48,55 +49,59 @@ pub(crate) async fn apply(
     }
 }
 
-/// An apply creates only the object itself, and only if the object is what is missing.
+/// Whether an update failed because the object does not exist, so that the apply creates it. A subresource creates
+/// nothing.
 fn is_missing(call: &Call<'_>, status: &Status) -> bool {
     let is_this = status.details.as_ref().is_some_and(|details| {
-        details.name == call.asked.name
+        details.name == call.request.name
             && details.kind == call.resource.plural
             && details.group == call.resource.gvk.group
     });
-    status.code == 404 && is_this && call.part == Part::Main
+    status.code == 404 && is_this && call.endpoint == ObjectEndpoint::Main
 }
 
-fn name_it(call: &Call<'_>, applied: &mut Value) -> Result<(), Status> {
+/// Takes the name from the URL if the configuration has none.
+fn set_name(call: &Call<'_>, applied: &mut Value) -> Result<(), Status> {
     let Some(metadata) = applied.as_object_mut().and_then(|map| {
         map.entry("metadata").or_insert_with(|| Value::Object(serde_json::Map::new())).as_object_mut()
     }) else {
         return Err(Status::bad_request("an applied configuration must be an object with metadata"));
     };
-    let name = metadata.entry("name").or_insert_with(|| Value::from(call.asked.name.as_str()));
-    if name.as_str() != Some(call.asked.name.as_str()) {
+    let name = metadata.entry("name").or_insert_with(|| Value::from(call.request.name.as_str()));
+    if name.as_str() != Some(call.request.name.as_str()) {
         return Err(Status::bad_request(format!(
             "the name of the object ({}) does not match the name on the URL ({})",
             name.as_str().unwrap_or_default(),
-            call.asked.name
+            call.request.name
         )));
     }
     Ok(())
 }
 
+/// Applies the configuration to the object that exists.
 async fn change_live(
     call: &mut Call<'_>,
     stored: &StoredKind,
     applied: &Value,
     options: &WriteOptions,
 ) -> Result<Entry, Status> {
-    let (resource, asked) = (Arc::clone(&call.resource), Arc::clone(&call.asked));
-    let (now, subresource) = (call.now(), call.part.name());
-    let resets = Resets::of(&resource, stored, call.part);
-    let versioned = !names_no_revision(given(applied, "resourceVersion"));
+    let (resource, request) = (Arc::clone(&call.resource), Arc::clone(&call.request));
+    let (now, subresource) = (call.now(), call.endpoint.name());
+    let reset_fields = ResetFields::of(&resource, stored, call.endpoint);
+    let versioned = !has_no_revision(given(applied, "resourceVersion"));
     let entry = change(call, stored, options, |live| {
-        let write = meta::managed::Write { manager: &options.manager, subresource, now: &now };
-        let merged =
-            resets.track(&resource, |tracker| tracker.apply(Some(live), applied, options.force, write));
+        let write = meta::managed::Writer { manager: &options.manager, subresource, now: &now };
+        let merged = reset_fields
+            .track(&resource, |field_manager| field_manager.apply(Some(live), applied, options.force, write));
         let mut object = merged.map_err(|error| error.status())?;
         decode::apply_defaults(&mut object, &resource.schema);
-        check_identity(&resource, &asked.name, &asked.namespace, &mut object)?;
-        Ok(Wanted { object, track: false, versioned, warnings: Vec::new() })
+        check_identity(&resource, &request.name, &request.namespace, &mut object)?;
+        Ok(DesiredState { object, track: false, versioned, warnings: Vec::new() })
     });
     entry.await
 }
 
+/// Creates the object.
 async fn create_new(
     call: &mut Call<'_>,
     stored: &StoredKind,
@@ -109,21 +114,23 @@ async fn create_new(
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
-        return Err(Status::conflict(&resource.group_resource(), &call.asked.name, &why));
+        return Err(Status::conflict(&resource.group_resource(), &call.request.name, &why));
     }
     resource_version(given(applied, "resourceVersion"))?;
-    call.may_create().await?;
+    call.require_verb(Verb::Create).await?;
     let now = call.now();
-    let write = writer(call, &options.manager, &now);
-    let resets = Resets::of(&resource, stored, call.part);
-    let merged = resets.track(&resource, |tracker| tracker.apply(None, applied, options.force, write));
+    let write = field_writer(call, &options.manager, &now);
+    let reset_fields = ResetFields::of(&resource, stored, call.endpoint);
+    let merged = reset_fields
+        .track(&resource, |field_manager| field_manager.apply(None, applied, options.force, write));
     let mut object = merged.map_err(|error| error.status())?;
-    // As in a Go server, the revision of an object that is gone does not prevent a new one.
+    // As in a Go server, an apply with the revision of a deleted object creates a new one.
     object.remove(&["metadata", "resourceVersion"]);
     decode::apply_defaults(&mut object, &resource.schema);
-    insert(call, stored, New { object, track: false }, options).await
+    insert(call, stored, NewObject { object, track: false }, options).await
 }
 
+/// A text field of the metadata of an applied configuration.
 fn given<'a>(applied: &'a Value, field: &str) -> &'a str {
     applied
         .get("metadata")

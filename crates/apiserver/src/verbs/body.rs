@@ -1,10 +1,10 @@
-//! Request bodies: their size, what they may weigh, their media type, and how they become objects.
+//! Request bodies: the limits of their size and memory, their media type, and their decoding.
 
 use crate::caller::Caller;
-use crate::flow::{Lane, LanePlace, Rank};
-use crate::pace;
+use crate::flow::{InFlightLimiter, InFlightPermit, PriorityLevel};
 use crate::resource::Resource;
 use crate::response::PROTOBUF;
+use crate::transfer_rate;
 use crate::verbs::{Call, nul};
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -21,62 +21,64 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Generated clients for Go may send objects in protobuf unless they are told otherwise.
-const PROTOBUF_REFUSED: &str = "the body of the request is in protobuf, and objects of this group are sent and received as JSON or YAML: set the \
-     content type application/json (in a client of client-go: rest.Config.ContentType, with AcceptContentTypes empty or \
-     the same)";
-/// Bytes of a request body.
+/// Generated Go clients may send objects in protobuf unless they are configured otherwise.
+const PROTOBUF_REFUSED: &str = "the body of the request is in protobuf, and objects of this group are sent and \
+     received as JSON or YAML: set the content type application/json (in a client of client-go: \
+     rest.Config.ContentType, with AcceptContentTypes empty or the same)";
+/// Most bytes of a request body.
 pub(crate) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// A body may take so long, and in addition the time of its bytes at the least rate: the request has its place
-/// already.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
-/// A body that may take more memory than this once it is read takes a place among those.
-const LIGHT_MAX: usize = 1024 * 1024;
+/// How long a body may take in addition to the time that its bytes need at the minimum rate. The request holds its
+/// in-flight permit meanwhile.
+const BODY_BASE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A body that may need more bytes of memory than this when it is decoded is heavy, and needs a permit.
+const HEAVY_BODY_THRESHOLD: usize = 1024 * 1024;
 
-/// Reads the body of a write. If it is heavy, it has a place until the write is answered; 429 if there is none. The place is
-/// taken when all of the body is there: who sends slowly keeps nobody else's away.
-pub(crate) async fn take(call: &mut Call<'_>, body: Body) -> Result<Bytes, Status> {
+/// Reads the body of a write. A heavy body needs a permit, which it holds until the write is answered; 429 if there is
+/// none. The permit is acquired after the whole body has arrived: a client that sends slowly takes none away from
+/// others.
+pub(crate) async fn read_for_write(call: &mut Call<'_>, body: Body) -> Result<Bytes, Status> {
     let bytes = read(body).await?;
-    call.heavy = place(call, &bytes)?;
+    call.heavy_permit = heavy_body_permit(call, &bytes)?;
     Ok(bytes)
 }
 
-/// A place for a body, if it is heavy.
-pub(crate) fn place(call: &Call<'_>, body: &[u8]) -> Result<Option<LanePlace>, Status> {
-    // Patches are of media types of their own; those of an apply are YAML.
+/// The permit for a body, if it is heavy.
+pub(crate) fn heavy_body_permit(call: &Call<'_>, body: &[u8]) -> Result<Option<InFlightPermit>, Status> {
+    // Patches have their own media types, which are JSON except for that of an apply.
     let media = if content_type(&call.headers).ends_with("yaml") { Media::Yaml } else { Media::Json };
     let caller = &call.cx.caller;
     let authorization = call.cx.authorization.as_ref();
-    let rank = authorization.map_or(Rank::Ordinary, |asked| asked.rank(caller));
-    let lane = &call.api.heavy_bodies;
-    enter(lane, caller, rank, body, media).inspect_err(|_no_room| {
-        lane.tell_refusal(caller, "heavy bodies");
-        if let Some(asked) = authorization {
-            asked.found_no_room();
+    let priority =
+        authorization.map_or(PriorityLevel::Ordinary, |authorization| authorization.priority_level(caller));
+    let limiter = &call.api.heavy_bodies;
+    try_acquire(limiter, caller, priority, body, media).inspect_err(|_no_room| {
+        limiter.log_rejection(caller, "heavy bodies");
+        if let Some(authorization) = authorization {
+            authorization.record_too_many_requests();
         }
     })
 }
 
-fn enter(
-    lane: &Arc<Lane>,
+fn try_acquire(
+    limiter: &Arc<InFlightLimiter>,
     caller: &Caller,
-    rank: Rank,
+    priority: PriorityLevel,
     body: &[u8],
     media: Media,
-) -> Result<Option<LanePlace>, Status> {
-    if decode::most_weight(body, media).is_some_and(|weight| weight <= LIGHT_MAX) {
+) -> Result<Option<InFlightPermit>, Status> {
+    if decode::memory_bytes_max(body, media).is_some_and(|bytes| bytes <= HEAVY_BODY_THRESHOLD) {
         return Ok(None);
     }
-    lane.enter(caller, rank).map(Some).ok_or_else(|| Status::too_many_requests(1))
+    limiter.try_acquire(caller, priority).map(Some).ok_or_else(|| Status::too_many_requests(1))
 }
 
-/// Reads the body; 413 if it is too large, 504 if it does not come in time.
+/// Reads the body; 413 if it is too large, 504 if it does not arrive in time.
 pub(crate) async fn read(body: Body) -> Result<Bytes, Status> {
-    let began = Instant::now();
+    let started = Instant::now();
     let mut body = Limited::new(body, BODY_BYTES_MAX);
     let (mut whole, mut length) = (BytesMut::new(), 0_u64);
     loop {
-        let until = began + pace::time_for(length, BODY_WITHIN);
+        let until = started + transfer_rate::timeout_for(length, BODY_BASE_TIMEOUT);
         match timeout_at(until, body.frame()).await {
             Ok(None) => return Ok(whole.freeze()),
             Ok(Some(Ok(frame))) => {
@@ -103,7 +105,7 @@ pub(crate) fn content_type(headers: &HeaderMap) -> String {
     text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// JSON or YAML; 415 otherwise. No type at all is JSON.
+/// The media type of the body; 415 if it is not supported. A body without a type is JSON.
 pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Status> {
     match content_type(headers).as_str() {
         "" | "application/json" => Ok(Media::Json),
@@ -113,7 +115,7 @@ pub(crate) fn media(headers: &HeaderMap) -> Result<Media, Status> {
     }
 }
 
-/// A body as an object of its kind, with its defaults.
+/// An object that was decoded from a body, with its defaults.
 #[derive(Debug)]
 pub(crate) struct Decoded {
     pub(crate) object: Object,
@@ -121,7 +123,7 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads a body as an object of a kind.
+/// Decodes a body as an object of a kind.
 pub(crate) fn decode(
     body: &[u8],
     media: Media,
@@ -147,13 +149,13 @@ pub(crate) fn decode(
     Ok(Decoded { object, warnings })
 }
 
-/// Writes `apiVersion` and `kind`, which a body may leave out.
+/// Sets `apiVersion` and `kind`, which a body may omit.
 pub(crate) fn set_kind(object: &mut Object, kind: &GroupVersionKind) {
     object.set(&["apiVersion"], Value::from(kind.api_version()));
     object.set(&["kind"], Value::from(kind.kind.as_str()));
 }
 
-/// Writes the namespace of the URL, which a body may leave out; an object of cluster scope has none.
+/// Sets the namespace of the URL, which a body may omit. A cluster-scoped object has none.
 pub(crate) fn set_namespace(
     resource: &Resource,
     url_namespace: &str,
@@ -186,7 +188,7 @@ fn refused(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }
 
-/// Refuses a body whose `apiVersion` or `kind`, if it has them, do not agree with the URL.
+/// Refuses a body whose `apiVersion` or `kind`, if present, does not match the resource of the URL.
 pub(crate) fn check_kind(body: &Value, wanted: &GroupVersionKind) -> Result<(), Status> {
     let text = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, expected) = (text("apiVersion"), wanted.api_version());
@@ -226,12 +228,13 @@ mod tests {
 
     #[test]
     fn heavy_bodies_have_few_places_and_nobody_has_all_of_them() {
-        let lane = Lane::new(HEAVY_BODIES, Gauge::default());
+        let limiter = InFlightLimiter::new(HEAVY_BODIES, Gauge::default());
         let user = |name: &str| Caller { name: name.to_owned(), ..Caller::default() };
-        let enter =
-            |name: &str, rank, body: &str, media| enter(&lane, &user(name), rank, body.as_bytes(), media);
+        let acquire = |name: &str, priority, body: &str, media| {
+            try_acquire(&limiter, &user(name), priority, body.as_bytes(), media)
+        };
         let maps = format!(r#"{{"x":[{}]}}"#, vec![r#"{"":0}"#; 2_000].join(","));
-        let of = |name: &str| enter(name, Rank::Ordinary, &maps, Media::Json);
+        let of = |name: &str| acquire(name, PriorityLevel::Ordinary, &maps, Media::Json);
         let greedy: Vec<_> = (0..8).filter_map(|_| of("greedy").ok()).collect();
         assert_eq!(greedy.len(), HEAVY_BODIES / 2);
         let others: Vec<_> =
@@ -240,14 +243,17 @@ mod tests {
         let status = of("late").unwrap_err();
         assert_eq!(status.code, 429);
         assert!(status.details.is_some_and(|details| details.retry_after_seconds > 0));
-        let operator = enter("operator", Rank::Operator, &maps, Media::Json);
+        let operator = acquire("operator", PriorityLevel::Operator, &maps, Media::Json);
         assert!(operator.unwrap().is_some());
         let text = format!(r#"{{"text":"{}"}}"#, "x".repeat(500_000));
         for (light, media) in [("{}", Media::Json), (text.as_str(), Media::Json), ("a: b", Media::Yaml)] {
-            assert!(enter("late", Rank::Ordinary, light, media).unwrap().is_none(), "it needs no place");
+            assert!(
+                acquire("late", PriorityLevel::Ordinary, light, media).unwrap().is_none(),
+                "it needs no place"
+            );
         }
         let aliases = "a: &a {}\nb: *a\n";
-        assert_eq!(enter("late", Rank::Ordinary, aliases, Media::Yaml).unwrap_err().code, 429);
+        assert_eq!(acquire("late", PriorityLevel::Ordinary, aliases, Media::Yaml).unwrap_err().code, 429);
         drop((greedy, others));
         assert!(of("late").unwrap().is_some());
     }
@@ -272,13 +278,13 @@ mod tests {
         let pieces = |bytes: usize| stream::iter(0..6).then(move |_| piece(bytes));
         let slow = read(Body::from_stream(pieces(BODY_BYTES_MAX / 6))).await.unwrap();
         assert_eq!(slow.len(), BODY_BYTES_MAX);
-        let began = Instant::now();
+        let started = Instant::now();
         let never = stream::pending::<Result<Bytes, Infallible>>();
         for body in [Body::from_stream(pieces(1)), Body::from_stream(never)] {
             let status = read(body).await.unwrap_err();
             assert_eq!((status.code, status.reason.as_str()), (504, "Timeout"));
         }
-        assert!(began.elapsed() < BODY_WITHIN * 2 + Duration::from_secs(1));
+        assert!(started.elapsed() < BODY_BASE_TIMEOUT * 2 + Duration::from_secs(1));
     }
 
     #[test]

@@ -1,15 +1,20 @@
-//! Update, patch and apply are one loop: read, compute, compare and swap, and again if another write was faster.
+//! The loop of update, patch and apply: read the object, compute its new state, write it if the object is unchanged
+//! since, and retry after a conflict.
 
 use crate::resource::{Resource, StoredKind};
 use crate::store_status::{MODIFIED, status_of};
 use crate::strategy::Strategy;
 use crate::verbs::commit::{
-    Live, Warnings, always_conflicts, commit, context, growth_warnings, state, taken, written,
+    LiveObject, Warnings, commit, growth_warnings, name_taken, new_state, retries_exhausted, write_context,
+    written_entry,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
-use crate::verbs::owned::{Resets, Wanted, is_unchanged, is_whole, keep_owned, may_grow, same_spec, writer};
-use crate::verbs::tries::Tries;
-use crate::verbs::{Call, moves, owners, parent};
+use crate::verbs::owned_fields::{
+    DesiredState, ResetFields, field_writer, has_same_spec, is_unchanged, is_whole_object, keep_owned_fields,
+    may_grow,
+};
+use crate::verbs::retry::Retries;
+use crate::verbs::{Call, moves, owner_references, parent};
 use bytes::Bytes;
 use meta::field::{FieldError, Path};
 use meta::gvk::GroupVersionKind;
@@ -21,8 +26,8 @@ use store::model::{Change, Growth, Write};
 use store::read::At;
 use store::{Entry, Error, Revision};
 
-pub(crate) struct Written {
-    /// Its revision before.
+pub(crate) struct StoredChange {
+    /// The revision before.
     pub(crate) old: Revision,
     pub(crate) entry: Entry,
     /// For the audit log.
@@ -30,17 +35,17 @@ pub(crate) struct Written {
 }
 
 pub(crate) enum ChangeOutcome {
-    Written(Written),
-    /// Nothing changes: nothing is written.
-    Same(Entry),
+    Stored(StoredChange),
+    /// The object has this state already: nothing is written.
+    Unchanged(Entry),
     /// Another write was faster.
     Conflict,
-    /// The store has decided: there is nothing to look at again.
+    /// The store refused it, so a newer state need not be read before the answer.
     Refused(Status),
 }
 
-/// Changes the object of the request. `compute` sees the live object, with its revision, and may be asked
-/// several times.
+/// Changes the object of the request. `compute` gets the live object, with its revision, and may be called several
+/// times.
 pub(crate) async fn change<F>(
     call: &mut Call<'_>,
     stored: &StoredKind,
@@ -48,30 +53,30 @@ pub(crate) async fn change<F>(
     mut compute: F,
 ) -> Result<Entry, Status>
 where
-    F: FnMut(&Object) -> Result<Wanted, Status>,
+    F: FnMut(&Object) -> Result<DesiredState, Status>,
 {
-    let mut tries = Tries::new(options.dry_run);
+    let mut retries = Retries::new(options.dry_run);
     loop {
-        let mut told = Warnings::default();
-        let outcome = attempt(call, stored, options, tries.at(), &mut told, &mut compute).await;
-        let is_decided = matches!(outcome, Ok(ChangeOutcome::Written(_) | ChangeOutcome::Refused(_)));
-        if !is_decided && tries.look_again() {
+        let mut warnings = Warnings::default();
+        let outcome = attempt(call, stored, options, retries.at(), &mut warnings, &mut compute).await;
+        let is_decided = matches!(outcome, Ok(ChangeOutcome::Stored(_) | ChangeOutcome::Refused(_)));
+        if !is_decided && retries.retry_with_latest() {
             continue;
         }
         match outcome {
-            Ok(ChangeOutcome::Conflict) if tries.again().await => {}
-            Ok(ChangeOutcome::Conflict) => return Err(always_conflicts(&call.resource, &call.asked.name)),
-            Ok(ChangeOutcome::Written(Written { old, entry, note })) => {
-                call.warnings.extend(told.of_accepted());
-                call.audit(Some(old), &entry, options.dry_run, note);
+            Ok(ChangeOutcome::Conflict) if retries.wait().await => {}
+            Ok(ChangeOutcome::Conflict) => return Err(retries_exhausted(&call.resource, &call.request.name)),
+            Ok(ChangeOutcome::Stored(StoredChange { old, entry, note })) => {
+                call.warnings.extend(warnings.into_all());
+                call.record_change(Some(old), &entry, options.dry_run, note);
                 return Ok(entry);
             }
-            Ok(ChangeOutcome::Same(entry)) => {
-                call.warnings.extend(told.of_accepted());
+            Ok(ChangeOutcome::Unchanged(entry)) => {
+                call.warnings.extend(warnings.into_all());
                 return Ok(entry);
             }
             Ok(ChangeOutcome::Refused(status)) | Err(status) => {
-                call.warnings.extend(told.always);
+                call.warnings.extend(warnings.always);
                 return Err(status);
             }
         }
@@ -83,80 +88,81 @@ async fn attempt<F>(
     stored: &StoredKind,
     options: &WriteOptions,
     at: At,
-    told: &mut Warnings,
+    warnings: &mut Warnings,
     compute: &mut F,
 ) -> Result<ChangeOutcome, Status>
 where
-    F: FnMut(&Object) -> Result<Wanted, Status>,
+    F: FnMut(&Object) -> Result<DesiredState, Status>,
 {
-    let live = Live::read(call, &call.key(stored), at).await?;
-    let wanted = compute(&live.object)?;
-    let may_grow = may_grow(stored, call.part);
-    let proposal = Proposal { live, wanted, may_grow, moves: false, note: String::new() };
-    settle(call, stored, options, proposal, told).await
+    let live = LiveObject::read(call, &call.key(stored), at).await?;
+    let desired = compute(&live.object)?;
+    let may_grow = may_grow(stored, call.endpoint);
+    let proposal = ProposedChange { live, desired, may_grow, moves: false, note: String::new() };
+    store_change(call, stored, options, proposal, warnings).await
 }
 
-/// A change of an object that is proposed.
-pub(crate) struct Proposal {
-    pub(crate) live: Live,
-    pub(crate) wanted: Wanted,
-    /// Whether the object may grow in what it costs or grants.
+/// A change of an object that the request asks for.
+pub(crate) struct ProposedChange {
+    pub(crate) live: LiveObject,
+    pub(crate) desired: DesiredState,
+    /// Whether the change may raise what the object costs or grants.
     pub(crate) may_grow: bool,
-    /// Whether it goes to the namespace that is wanted.
+    /// Whether it moves the object to the namespace of the desired state.
     pub(crate) moves: bool,
     /// For the audit log.
     pub(crate) note: String,
 }
 
-/// Turns the proposal into the state to store, and has the store decide.
-pub(crate) async fn settle(
+/// Turns the proposal into the state to store, and hands it to the store.
+pub(crate) async fn store_change(
     call: &Call<'_>,
     stored: &StoredKind,
     options: &WriteOptions,
-    proposal: Proposal,
-    told: &mut Warnings,
+    proposal: ProposedChange,
+    warnings: &mut Warnings,
 ) -> Result<ChangeOutcome, Status> {
-    let Proposal { live, wanted, may_grow, moves, note } = proposal;
-    told.always.extend(wanted.warnings.iter().cloned());
-    let (versioned, now) = (wanted.versioned, call.now());
-    let wish = Wish { live: &live.object, wanted, moves };
-    let Some(Prepared { mut object, gone }) = prepare(call, stored, options, wish, told).await? else {
-        return Ok(ChangeOutcome::Same(live.unchanged()));
+    let ProposedChange { live, desired, may_grow, moves, note } = proposal;
+    warnings.always.extend(desired.warnings.iter().cloned());
+    let (versioned, now) = (desired.versioned, call.now());
+    let transition = Transition { live: &live.object, desired, moves };
+    let Some(Prepared { mut object, gone }) = prepare(call, stored, options, transition, warnings).await?
+    else {
+        return Ok(ChangeOutcome::Unchanged(live.unchanged()));
     };
-    let cx = context(call, options.dry_run, versioned, &now);
+    let cx = write_context(call, options.dry_run, versioned, &now);
     let strategy = &stored.strategy;
     let extra = strategy.extra_right(&cx, Some(&live.object), &object);
-    let free = call.growth(extra, &call.asked.name).await?;
+    let free = call.growth(extra, &call.request.name).await?;
     strategy.check_update(&cx, &live.object, &object)?;
     let hold = if gone { strategy.hold(&cx, &live.object) } else { None };
     let note = hold.as_ref().map_or(note, |held| format!("{}: {}", held.state.as_str(), held.reason));
-    let state = state(stored, &mut object)?;
+    let state = new_state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
     let growth = match (may_grow, object.is_deleting()) {
         (true, false) => free,
-        (true, true) => Growth::Ending,
+        (true, true) => Growth::Deleting,
         (false, _) => Growth::Refused,
     };
     let Entry { key, uid, .. } = &*live.entry;
-    let at = if moves { moves::to(key, &object) } else { key.clone() };
+    let at = if moves { moves::target_key(key, &object) } else { key.clone() };
     let change = if moves {
-        let last = moves::last(&live.entry)?;
+        let last = moves::last_body(&live.entry)?;
         Change::Move { to: at.clone(), expected, before, last, state }
     } else if gone {
         Change::Delete { expected, before, last: state }
     } else {
         Change::Update { expected, before, state }
     };
-    let warnings = if growth.is_some() { growth_warnings(stored, &change) } else { Vec::new() };
+    let about_growth = if growth.is_allowed() { growth_warnings(stored, &change) } else { Vec::new() };
     let write = Write { key: key.clone(), uid: *uid, change, growth, hold };
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
-            told.accepted.extend(warnings);
+            warnings.accepted.extend(about_growth);
             let revision = if options.dry_run { expected } else { revision };
-            Ok(ChangeOutcome::Written(Written {
+            Ok(ChangeOutcome::Stored(StoredChange {
                 old: expected,
-                entry: written(&at, *uid, revision, body),
+                entry: written_entry(&at, *uid, revision, body),
                 note,
             }))
         }
@@ -165,10 +171,10 @@ pub(crate) async fn settle(
             Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
         }
         Err(Error::AlreadyExists { deleting }) if moves => {
-            Ok(ChangeOutcome::Refused(taken(call, &at, deleting).await))
+            Ok(ChangeOutcome::Refused(name_taken(call, &at, deleting).await))
         }
         Err(error) => {
-            Ok(ChangeOutcome::Refused(status_of(&error, &call.resource.group_resource(), &call.asked.name)))
+            Ok(ChangeOutcome::Refused(status_of(&error, &call.resource.group_resource(), &call.request.name)))
         }
     }
 }
@@ -176,54 +182,54 @@ pub(crate) async fn settle(
 /// An object, ready to be stored.
 struct Prepared {
     object: Object,
-    /// Nobody waits for the object any more: this write removes it.
+    /// The object is being deleted and has no finalizers left: this write removes it.
     gone: bool,
 }
 
-/// The wanted state of an object, and the state that was read.
-struct Wish<'a> {
+/// The desired state of an object, and the state that was read.
+struct Transition<'a> {
     live: &'a Object,
-    wanted: Wanted,
+    desired: DesiredState,
     moves: bool,
 }
 
-/// Turns the wanted state into the state to store; `None` if that one is stored already.
+/// Turns the desired state into the state to store; `None` if nothing changes.
 async fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
     options: &WriteOptions,
-    wish: Wish<'_>,
-    told: &mut Warnings,
+    transition: Transition<'_>,
+    warnings: &mut Warnings,
 ) -> Result<Option<Prepared>, Status> {
-    let Wish { live, wanted, moves } = wish;
+    let Transition { live, desired, moves } = transition;
     let (resource, strategy) = (&*call.resource, &*stored.strategy);
-    check_revision(resource, strategy, live, &wanted.object)?;
-    let (track, now) = (wanted.track, call.now());
-    let mut cx = context(call, options.dry_run, wanted.versioned, &now);
-    let mut new = keep_owned(stored, call.part, live, wanted);
-    let is_whole = is_whole(stored, call.part);
-    if is_whole {
+    check_revision(resource, strategy, live, &desired.object)?;
+    let (track, now) = (desired.track, call.now());
+    let mut cx = write_context(call, options.dry_run, desired.versioned, &now);
+    let mut new = keep_owned_fields(stored, call.endpoint, live, desired);
+    let is_whole_object = is_whole_object(stored, call.endpoint);
+    if is_whole_object {
         parent::check(call, stored, Some(live), &new).await?;
     }
     if moves {
         Box::pin(moves::check(call, live, &new)).await?;
     }
     keep_identity(live, &mut new);
-    told.always.extend(validation::dedup_owner_references(&mut new));
-    // What an earlier release took can stay.
-    if is_whole && !same_spec(stored, live, &new) {
-        check_words(resource, live, &new)?;
+    warnings.always.extend(validation::dedup_owner_references(&mut new));
+    // A spec that an earlier release accepted, and that does not change, stays valid.
+    if is_whole_object && !has_same_spec(stored, live, &new) {
+        check_enum_values(resource, live, &new)?;
     }
     strategy.prepare_update(&mut cx, live, &mut new)?;
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), Some(live), &mut new) {
         admission.await?;
     }
     if track {
-        let write = writer(call, &options.manager, &now);
-        let resets = Resets::of(resource, stored, call.part);
-        new = resets.track(resource, |tracker| tracker.update(Some(live), new, write));
+        let write = field_writer(call, &options.manager, &now);
+        let reset_fields = ResetFields::of(resource, stored, call.endpoint);
+        new = reset_fields.track(resource, |field_manager| field_manager.update(Some(live), new, write));
     }
-    if is_whole && live.generation() > 0 && (moves || !same_spec(stored, live, &new)) {
+    if is_whole_object && live.generation() > 0 && (moves || !has_same_spec(stored, live, &new)) {
         new.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
     }
     let mut errors = if moves {
@@ -232,31 +238,31 @@ async fn prepare(
         validation::object_meta_update(&new, live)
     };
     errors.extend(strategy.validate_update(&mut cx, live, &new));
-    told.accepted.append(&mut cx.warnings);
+    warnings.accepted.append(&mut cx.warnings);
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.gvk, new.name(), &errors));
     }
-    owners::check(call, Some(live), &new).await?;
+    owner_references::check(call, Some(live), &new).await?;
     let gone = new.is_deleting() && new.finalizers().next().is_none() && strategy.waits_for(&new).is_none();
     if !gone && is_unchanged(live, &new) {
         return Ok(None);
     }
-    told.always.extend(validation::finalizer_warnings(&new, Some(live)));
+    warnings.always.extend(validation::finalizer_warnings(&new, Some(live)));
     Ok(Some(Prepared { object: new, gone }))
 }
 
-/// What a strategy reads as a type of its own has no other texts than those of the schema's fixed sets.
-fn check_words(resource: &Resource, live: &Object, new: &Object) -> Result<(), Status> {
-    let words = decode::check_words(new, &resource.schema);
-    if words.is_empty() {
+/// Refuses values that are not in the enums of the schema. Later steps of a strategy read them as Rust enums.
+fn check_enum_values(resource: &Resource, live: &Object, new: &Object) -> Result<(), Status> {
+    let enum_errors = decode::check_enums(new, &resource.schema);
+    if enum_errors.is_empty() {
         return Ok(());
     }
     let mut errors = validation::object_meta_update(new, live);
-    errors.extend(words);
+    errors.extend(enum_errors);
     Err(Status::invalid(&resource.gvk, new.name(), &errors))
 }
 
-/// Checks the revision in the object, which is the one that the client has seen.
+/// Checks the revision in the written object: the client has made it from that one.
 fn check_revision(
     resource: &Resource,
     strategy: &dyn Strategy,

@@ -1,4 +1,4 @@
-//! The steps that creates, changes and deletes share on their way into the store.
+//! The steps that creates, changes and deletes share.
 
 use crate::resource::{Resource, StoredKind};
 use crate::store_status::status_of;
@@ -19,21 +19,21 @@ const OBJECT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Texts for the `Warning` headers of a write.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
-    /// About what the client has sent.
+    /// About what the client has sent: a refused write shows them too.
     pub(crate) always: Vec<String>,
-    /// About the result. A refused write does not show them, for they may be about things that its caller does not
+    /// About the result. A refused write does not show them, since they may be about objects that its caller may not
     /// see.
     pub(crate) accepted: Vec<String>,
 }
 
 impl Warnings {
-    pub(crate) fn of_accepted(self) -> impl Iterator<Item = String> {
+    pub(crate) fn into_all(self) -> impl Iterator<Item = String> {
         self.always.into_iter().chain(self.accepted)
     }
 }
 
 /// The context of a write for the strategy.
-pub(crate) fn context<'a>(
+pub(crate) fn write_context<'a>(
     call: &'a Call<'_>,
     dry_run: bool,
     versioned: bool,
@@ -42,7 +42,7 @@ pub(crate) fn context<'a>(
     WriteContext {
         caller: &call.cx.caller,
         visibility: call.cx.access.visibility(),
-        part: call.part,
+        endpoint: call.endpoint,
         dry_run,
         versioned,
         now,
@@ -50,14 +50,14 @@ pub(crate) fn context<'a>(
     }
 }
 
-/// An object as it was read, to be written.
-pub(crate) struct Live {
+/// An object as it was read for a write.
+pub(crate) struct LiveObject {
     pub(crate) entry: Arc<Entry>,
     /// With its revision.
     pub(crate) object: Object,
 }
 
-impl Live {
+impl LiveObject {
     pub(crate) async fn read(call: &Call<'_>, key: &Key, at: At) -> Result<Self, Status> {
         let failed = |error: &Error| status_of(error, &call.resource.group_resource(), &key.name);
         let entry = call.api.store.get(&call.cx.access, key, at).await.map_err(|error| failed(&error))?;
@@ -75,12 +75,12 @@ impl Live {
     /// The object as it is, to answer with.
     pub(crate) fn unchanged(&self) -> Entry {
         let Entry { key, uid, revision, body, .. } = &*self.entry;
-        written(key, *uid, *revision, body.clone())
+        written_entry(key, *uid, *revision, body.clone())
     }
 }
 
 /// The state to store.
-pub(crate) fn state(stored: &StoredKind, object: &mut Object) -> Result<NewState, Status> {
+pub(crate) fn new_state(stored: &StoredKind, object: &mut Object) -> Result<NewState, Status> {
     object.remove(&["metadata", "resourceVersion"]);
     let body = serde_json::to_string(object.as_map()).map_err(|error| Status::internal(error.to_string()))?;
     if body.len() > OBJECT_BYTES_MAX {
@@ -89,7 +89,7 @@ pub(crate) fn state(stored: &StoredKind, object: &mut Object) -> Result<NewState
     Ok(NewState { body, account: stored.strategy.account(object)? })
 }
 
-/// Has the store decide a write. `Revision(0)` for a dry run.
+/// Hands a write to the store. Returns `Revision(0)` for a dry run.
 pub(crate) async fn commit(call: &Call<'_>, write: Write, dry_run: bool) -> Result<Revision, Error> {
     if dry_run {
         return call.api.store.check(&call.cx.access, write).await.map(|()| Revision(0));
@@ -97,28 +97,29 @@ pub(crate) async fn commit(call: &Call<'_>, write: Write, dry_run: bool) -> Resu
     call.api.store.write(&call.cx.access, write).await
 }
 
-/// Warnings for the caller of an accepted write.
+/// Warnings about what the object of an accepted write now costs or grants.
 pub(crate) fn growth_warnings(stored: &StoredKind, change: &Change) -> Vec<String> {
     let (before, Some(after)) = (change.before(), change.after()) else { return Vec::new() };
-    if before.is_some_and(|before| before.weighs_as(after)) {
+    if before.is_some_and(|before| before.has_same_charges_as(after)) {
         return Vec::new();
     }
     stored.strategy.growth_warnings(before, after)
 }
 
-/// The answer to a write that lost every race.
-pub(crate) fn always_conflicts(resource: &Resource, name: &str) -> Status {
+/// The answer to a write that had a conflict at every attempt.
+pub(crate) fn retries_exhausted(resource: &Resource, name: &str) -> Status {
     tracing::warn!(resource = resource.plural, name, "a write has lost every race and is given up");
     status_of(&Error::Conflict, &resource.group_resource(), name)
 }
 
-/// The answer when the name is taken. Only a caller who sees the object that has it is told that it is being deleted.
-pub(crate) async fn taken(call: &Call<'_>, key: &Key, deleting: bool) -> Status {
+/// The answer if the name is taken. It says that the other object is being deleted only to a caller who sees that
+/// object.
+pub(crate) async fn name_taken(call: &Call<'_>, key: &Key, deleting: bool) -> Status {
     let seen = deleting && call.api.store.get(&call.cx.access, key, At::Latest).await.is_ok();
     status_of(&Error::AlreadyExists { deleting: seen }, &call.resource.group_resource(), &key.name)
 }
 
 /// The object as it was written, to answer with.
-pub(crate) fn written(key: &Key, uid: Uuid, revision: Revision, body: Bytes) -> Entry {
+pub(crate) fn written_entry(key: &Key, uid: Uuid, revision: Revision, body: Bytes) -> Entry {
     Entry { key: key.clone(), uid, revision, body, attributes: Attributes::default() }
 }

@@ -1,4 +1,4 @@
-//! Reads of kinds that are made when they are read.
+//! Reads of kinds whose objects are computed for each request.
 
 use crate::computed::{Computed, ReadContext, Singleton};
 use crate::request::Verb;
@@ -18,24 +18,24 @@ use uuid::Uuid;
 
 pub(crate) async fn read(call: &mut Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
     call.negotiate()?;
-    match call.asked.verb {
-        Verb::Get => one(call, computed).await,
-        Verb::List => all(call, computed).await,
+    match call.request.verb {
+        Verb::Get => get_one(call, computed).await,
+        Verb::List => list_all(call, computed).await,
         _ => Err(Status::method_not_allowed()),
     }
 }
 
-async fn one(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
-    get::check(call)?;
-    let (at, now, name) = (get::freshness(call)?, call.now(), &call.asked.name);
+async fn get_one(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
+    get::check_parameters(call)?;
+    let (at, now, name) = (get::freshness(call)?, call.now(), &call.request.name);
     match computed.get(context(call, at, &now), name).await? {
         Some(object) => call.respond(StatusCode::OK, &entry(call, object)),
         None => Err(status_of(&Error::NotFound, &call.resource.group_resource(), name)),
     }
 }
 
-/// A list always comes whole: it is made at one moment, and no older state is kept for further pages.
-async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
+/// A list has only one page, since no older state is kept for further ones.
+async fn list_all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, false)?;
     check_fields(&options.fields, computed.fields())?;
     let renderer = call.renderer()?;
@@ -48,7 +48,8 @@ async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>,
     if options.continue_token.is_some() {
         return Err(Status::bad_request("invalid continue token: lists of this kind have one page"));
     }
-    // Read before the objects: a client that watches their sources from this revision on misses nothing.
+    // Read before the objects: a client that watches the kinds they are computed from, from this revision on, misses
+    // nothing.
     let revision = Revision(call.api.store.revision().0.max(1));
     let now = call.now();
     let mut objects = computed.list(context(call, at, &now)).await?;
@@ -61,8 +62,8 @@ async fn all(call: &Call<'_>, computed: &dyn Computed) -> Result<Response<Body>,
     Ok(list_response(renderer, &meta, items, &call.style).await)
 }
 
-/// The object that stands for the whole collection. Selectors must be valid, but have no effect.
-pub(crate) async fn read_one(
+/// Answers a request for the collection with its one object. Selectors must be valid, but have no effect.
+pub(crate) async fn read_singleton(
     call: &mut Call<'_>,
     singleton: &dyn Singleton,
 ) -> Result<Response<Body>, Status> {
@@ -84,7 +85,7 @@ fn context<'a>(call: &'a Call<'_>, at: At, now: &'a str) -> ReadContext<'a> {
         caller: &call.cx.caller,
         visibility: call.cx.access.visibility(),
         view: call.view(at),
-        namespace: Some(call.asked.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
+        namespace: Some(call.request.namespace.as_str()).filter(|namespace| !namespace.is_empty()),
         now,
     }
 }

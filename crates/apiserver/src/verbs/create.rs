@@ -3,10 +3,12 @@
 use crate::resource::{Resource, StoredKind};
 use crate::store_status::status_of;
 use crate::strategy::Strategy;
-use crate::verbs::commit::{Warnings, commit, context, growth_warnings, state, taken, written};
-use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::{Resets, keep_at_create, writer};
-use crate::verbs::{Call, body, owners, parent};
+use crate::verbs::commit::{
+    Warnings, commit, growth_warnings, name_taken, new_state, write_context, written_entry,
+};
+use crate::verbs::options::{WriteKind, WriteOptions, has_no_revision};
+use crate::verbs::owned_fields::{ResetFields, field_writer, reset_at_create};
+use crate::verbs::{Call, body, owner_references, parent};
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -19,7 +21,7 @@ use store::read::At;
 use store::{Entry, Error, Key};
 use uuid::Uuid;
 
-/// Names that are tried for an object with a `generateName`.
+/// How many names are tried for an object with a `generateName`.
 const GENERATED_NAMES_MAX: usize = 8;
 /// Fields of `metadata` that only the server sets.
 const SYSTEM_FIELDS: [&str; 5] =
@@ -31,20 +33,20 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Response<Body>, Status> {
     let media = body::media(&call.headers)?;
-    let bytes = body::take(call, body).await?;
+    let bytes = body::read_for_write(call, body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Create)?;
     let decoded = body::decode(&bytes, media, &call.resource.gvk, &call.resource.schema, options.validation)?;
     call.warnings.extend(decoded.warnings);
-    let new = New { object: decoded.object, track: true };
+    let new = NewObject { object: decoded.object, track: true };
     let entry = insert(call, stored, new, &options).await?;
     call.respond(StatusCode::CREATED, &entry)
 }
 
 /// An object that a client wants to create.
 #[derive(Clone)]
-pub(crate) struct New {
+pub(crate) struct NewObject {
     pub(crate) object: Object,
-    /// Whether field owners still have to be tracked. An apply has set them already.
+    /// Whether `managedFields` still has to be set. An apply has set it already.
     pub(crate) track: bool,
 }
 
@@ -52,27 +54,27 @@ pub(crate) struct New {
 pub(crate) async fn insert(
     call: &mut Call<'_>,
     stored: &StoredKind,
-    mut new: New,
+    mut new: NewObject,
     options: &WriteOptions,
 ) -> Result<Entry, Status> {
     if call.sees_nothing() {
         let about = call.resource.group_resource();
         return Err(Status::forbidden(&about, new.object.name(), "nothing is visible to this user"));
     }
-    body::set_namespace(&call.resource, &call.asked.namespace, &mut new.object)?;
+    body::set_namespace(&call.resource, &call.request.namespace, &mut new.object)?;
     parent::check(call, stored, None, &new.object).await?;
     call.warnings.extend(validation::dedup_owner_references(&mut new.object));
     let generated =
         new.object.name().is_empty() && !new.object.text(&["metadata", "generateName"]).is_empty();
-    let tries = if generated { GENERATED_NAMES_MAX } else { 1 };
-    for _try in 1..tries {
+    let attempts = if generated { GENERATED_NAMES_MAX } else { 1 };
+    for _attempt in 1..attempts {
         match try_insert(call, stored, new.clone(), options).await {
-            Err(CreateFailure::Taken(_)) => {}
+            Err(CreateFailure::NameTaken(_)) => {}
             other => return other.map_err(CreateFailure::status),
         }
     }
     match try_insert(call, stored, new, options).await {
-        Err(CreateFailure::Taken(mut status)) if generated => {
+        Err(CreateFailure::NameTaken(mut status)) if generated => {
             status.message = format!(
                 "{}, the server was not able to generate a unique name for the object",
                 status.message
@@ -85,14 +87,14 @@ pub(crate) async fn insert(
 
 enum CreateFailure {
     /// The name is taken.
-    Taken(Status),
+    NameTaken(Status),
     Other(Status),
 }
 
 impl CreateFailure {
     fn status(self) -> Status {
         match self {
-            Self::Taken(status) | Self::Other(status) => status,
+            Self::NameTaken(status) | Self::Other(status) => status,
         }
     }
 }
@@ -100,32 +102,32 @@ impl CreateFailure {
 async fn try_insert(
     call: &mut Call<'_>,
     stored: &StoredKind,
-    new: New,
+    new: NewObject,
     options: &WriteOptions,
 ) -> Result<Entry, CreateFailure> {
     let now = call.now();
-    let mut told = Warnings::default();
-    let ready = ready(call, stored, new, options, &mut told).await;
-    call.warnings.append(&mut told.always);
-    let (object, write) = ready.map_err(CreateFailure::Other)?;
+    let mut warnings = Warnings::default();
+    let prepared = prepare_write(call, stored, new, options, &mut warnings).await;
+    call.warnings.append(&mut warnings.always);
+    let (object, write) = prepared.map_err(CreateFailure::Other)?;
     let (key, uid) = (write.key.clone(), write.uid);
     let body = Bytes::from(write.change.state().body.clone());
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
-            call.warnings.extend(told.accepted);
-            let entry = written(&key, uid, revision, body);
-            call.audit(None, &entry, options.dry_run, String::new());
+            call.warnings.extend(warnings.accepted);
+            let entry = written_entry(&key, uid, revision, body);
+            call.record_change(None, &entry, options.dry_run, String::new());
             Ok(entry)
         }
         Err(Error::Refused(violations)) => {
-            let cx = context(call, options.dry_run, false, &now);
+            let cx = write_context(call, options.dry_run, false, &now);
             Err(CreateFailure::Other(stored.strategy.refusal(&cx, &object, &violations)))
         }
         Err(error) => Err(Box::pin(refused(call, stored, &object, &key, error)).await),
     }
 }
 
-/// The answer to a create that the store refused, but for quota.
+/// The answer to a create that the store refused for another reason than its limits.
 async fn refused(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -135,8 +137,8 @@ async fn refused(
 ) -> CreateFailure {
     let about = call.resource.group_resource();
     match error {
-        Error::AlreadyExists { deleting } => CreateFailure::Taken(taken(call, key, deleting).await),
-        // A place where the caller may create nothing does not exist for him.
+        Error::AlreadyExists { deleting } => CreateFailure::NameTaken(name_taken(call, key, deleting).await),
+        // The caller may create nothing below this parent: for him it does not exist.
         Error::NotFound => CreateFailure::Other(match stored.strategy.parent(object) {
             Some(parent) => parent::missing(call, stored, object, &parent),
             None => status_of(&error, &about, object.name()),
@@ -146,19 +148,20 @@ async fn refused(
 }
 
 /// A new object as it can be stored, and the write that stores it.
-pub(crate) async fn ready(
+pub(crate) async fn prepare_write(
     call: &Call<'_>,
     stored: &StoredKind,
-    new: New,
+    new: NewObject,
     options: &WriteOptions,
-    told: &mut Warnings,
+    warnings: &mut Warnings,
 ) -> Result<(Object, Write), Status> {
     let (now, uid) = (call.now(), Uuid::new_v4());
-    let mut object = prepare(call, stored, new, options, uid, told).await?;
-    let extra = stored.strategy.extra_right(&context(call, options.dry_run, false, &now), None, &object);
+    let mut object = prepare(call, stored, new, options, uid, warnings).await?;
+    let extra =
+        stored.strategy.extra_right(&write_context(call, options.dry_run, false, &now), None, &object);
     let growth = call.growth(extra, object.name()).await?;
-    let change = Change::Create(state(stored, &mut object)?);
-    told.accepted.extend(growth_warnings(stored, &change));
+    let change = Change::Create(new_state(stored, &mut object)?);
+    warnings.accepted.extend(growth_warnings(stored, &change));
     let key = Key::new(stored.id, object.namespace(), object.name());
     Ok((object, Write { key, uid, change, growth, hold: None }))
 }
@@ -167,12 +170,12 @@ pub(crate) async fn ready(
 async fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
-    new: New,
+    new: NewObject,
     options: &WriteOptions,
     uid: Uuid,
-    told: &mut Warnings,
+    warnings: &mut Warnings,
 ) -> Result<Object, Status> {
-    let New { mut object, track } = new;
+    let NewObject { mut object, track } = new;
     let (resource, strategy, now) = (&*call.resource, &*stored.strategy, call.now());
     for field in SYSTEM_FIELDS {
         object.remove(&["metadata", field]);
@@ -181,52 +184,53 @@ async fn prepare(
     object.set(&["metadata", "creationTimestamp"], Value::from(now.as_str()));
     object.set(&["metadata", "generation"], Value::from(1));
     generate_name(&mut object);
-    keep_at_create(stored, &mut object);
-    check_words(resource, strategy, &object)?;
-    let mut cx = context(call, options.dry_run, false, &now);
+    reset_at_create(stored, &mut object);
+    check_enum_values(resource, strategy, &object)?;
+    let mut cx = write_context(call, options.dry_run, false, &now);
     strategy.prepare_create(&mut cx, &mut object)?;
-    // A strategy may bring a prefix of its own for an object that has neither name nor prefix.
+    // The strategy may have set a `generateName` for an object that has neither.
     generate_name(&mut object);
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), None, &mut object) {
         admission.await?;
     }
-    // Owners that cannot be read are dropped without an error.
+    // `managedFields` that cannot be read are dropped without an error.
     if track {
-        let write = writer(call, &options.manager, &now);
-        let resets = Resets::of(resource, stored, call.part);
-        object = resets.track(resource, |tracker| tracker.update(None, object, write));
+        let write = field_writer(call, &options.manager, &now);
+        let reset_fields = ResetFields::of(resource, stored, call.endpoint);
+        object = reset_fields.track(resource, |field_manager| field_manager.update(None, object, write));
     }
     let mut errors = validation::object_meta(&object, resource.namespaced, strategy.name_rule());
     errors.extend(strategy.validate_create(&mut cx, &object));
-    told.accepted.append(&mut cx.warnings);
+    warnings.accepted.append(&mut cx.warnings);
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.gvk, object.name(), &errors));
     }
-    owners::check(call, None, &object).await?;
-    if !names_no_revision(object.resource_version()) {
-        // The answer of a Go server: a bare storage error without a reason.
+    owner_references::check(call, None, &object).await?;
+    if !has_no_revision(object.resource_version()) {
+        // A Go server answers with this storage error, which has no reason.
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
     }
     object.remove(&["metadata", "resourceVersion"]);
-    told.always.extend(validation::finalizer_warnings(&object, None));
+    warnings.always.extend(validation::finalizer_warnings(&object, None));
     Ok(object)
 }
 
-/// What a strategy reads as a type of its own has no other texts than those of the schema's fixed sets.
-fn check_words(resource: &Resource, strategy: &dyn Strategy, object: &Object) -> Result<(), Status> {
-    let words = decode::check_words(object, &resource.schema);
-    if words.is_empty() {
+/// Refuses values that are not in the enums of the schema. Later steps of a strategy read them as Rust enums.
+fn check_enum_values(resource: &Resource, strategy: &dyn Strategy, object: &Object) -> Result<(), Status> {
+    let enum_errors = decode::check_enums(object, &resource.schema);
+    if enum_errors.is_empty() {
         return Ok(());
     }
     let mut errors = Vec::new();
-    // The strategy may still give it a name.
+    // A missing name is no error yet: the strategy may still set one.
     if !object.name().is_empty() {
         errors = validation::object_meta(object, resource.namespaced, strategy.name_rule());
     }
-    errors.extend(words);
+    errors.extend(enum_errors);
     Err(Status::invalid(&resource.gvk, object.name(), &errors))
 }
 
+/// Sets a name with a random suffix if there is only a `generateName`.
 fn generate_name(object: &mut Object) {
     let prefix = object.text(&["metadata", "generateName"]);
     if object.name().is_empty() && !prefix.is_empty() {

@@ -1,13 +1,16 @@
-//! `DELETE` of one object: it is marked if somebody must act before it goes, and removed otherwise.
+//! `DELETE` of one object: it gets a `deletionTimestamp` if it has finalizers or its strategy waits, and is removed
+//! otherwise.
 
 use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{self, PROTOBUF};
 use crate::store_status::status_of;
-use crate::verbs::commit::{Live, Warnings, always_conflicts, commit, context, state, written};
+use crate::verbs::commit::{
+    LiveObject, Warnings, commit, new_state, retries_exhausted, write_context, written_entry,
+};
 use crate::verbs::options::{DeleteOptions, Propagation};
-use crate::verbs::owned::is_unchanged;
-use crate::verbs::tries::Tries;
+use crate::verbs::owned_fields::is_unchanged;
+use crate::verbs::retry::Retries;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use bytes::Bytes;
@@ -16,7 +19,7 @@ use meta::decode;
 use meta::gvk::GroupResource;
 use meta::object::Object;
 use meta::protobuf;
-use meta::status::{Details, Status};
+use meta::status::{Status, StatusDetails};
 use serde_json::Value;
 use store::model::{Change, Growth, Write};
 use store::read::At;
@@ -24,18 +27,18 @@ use store::{Entry, Error, Key, Revision};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-/// Options in protobuf: a message of two bytes becomes hundreds, and no options are large.
-const PROTOBUF_MAX: usize = 64 * 1024;
+/// Most bytes of options in protobuf. A message of two bytes can become hundreds in memory, and real options are small.
+const PROTOBUF_BYTES_MAX: usize = 64 * 1024;
 
-/// What became of the object.
+/// What happened to the object.
 pub(crate) enum Removal {
-    /// It is gone; this was its last state.
-    Gone(Entry),
+    /// It is removed; this was its last state.
+    Removed(Entry),
     /// It waits for its finalizers.
-    Marked(Entry),
-    /// It was marked before, and its strategy says what it waits for. That is a conflict for a DELETE of this one
-    /// object.
-    Waits(Status),
+    Terminating(Entry),
+    /// It was terminating before, and its strategy waits for something. A DELETE of this one object is answered with
+    /// the conflict.
+    Blocked(Status),
 }
 
 pub(crate) async fn delete(
@@ -46,24 +49,24 @@ pub(crate) async fn delete(
     let options = read_options(call, body).await?;
     let key = call.key(stored);
     match remove(call, stored, &key, &options).await? {
-        Removal::Gone(entry) => {
+        Removal::Removed(entry) => {
             let gvk = &call.resource.gvk;
-            let details = Details {
+            let details = StatusDetails {
                 name: key.name.to_string(),
                 group: gvk.group.clone(),
                 kind: call.resource.plural.to_owned(),
                 uid: entry.uid.to_string(),
-                ..Details::default()
+                ..StatusDetails::default()
             };
-            Ok(response::answer(StatusCode::OK, &Status::success(details), &call.style))
+            Ok(response::render_status(StatusCode::OK, &Status::success(details), &call.style))
         }
-        Removal::Marked(entry) => {
-            // The one case in which a Go server answers that the deletion is not done yet.
+        Removal::Terminating(entry) => {
+            // Only in this case does a Go server answer with 202.
             let code =
                 if options.orphan_dependents == Some(false) { StatusCode::ACCEPTED } else { StatusCode::OK };
             call.respond(code, &entry)
         }
-        Removal::Waits(status) => Err(status),
+        Removal::Blocked(status) => Err(status),
     }
 }
 
@@ -72,22 +75,23 @@ pub(crate) async fn read_options(call: &Call<'_>, body: Body) -> Result<DeleteOp
     let bytes = body::read(body).await?;
     if bytes.is_empty() {
         let mut options = DeleteOptions::from_query(&call.query)?;
-        if call.asked.verb == Verb::DeleteCollection {
-            // In the query of a collection it names the state to list, and not an object's revision.
+        if call.request.verb == Verb::DeleteCollection {
+            // For a collection this parameter is the revision to list at, and no precondition.
             options.resource_version = None;
         }
         return Ok(options);
     }
-    // What is kept of it is little.
-    let _place = body::place(call, &bytes)?;
-    DeleteOptions::from_body(decoded(&bytes, &call.headers)?, &call.resource.gvk.api_version())
+    // The permit ends here: the options are small.
+    let _permit = body::heavy_body_permit(call, &bytes)?;
+    DeleteOptions::from_body(decode_options(&bytes, &call.headers)?, &call.resource.gvk.api_version())
 }
 
-/// Options are a meta type: unlike objects, they have a form in protobuf.
-fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
+/// Options are a type of `meta.k8s.io`: unlike objects, they may be in protobuf.
+fn decode_options(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
     if body::content_type(headers) == PROTOBUF {
-        if bytes.len() > PROTOBUF_MAX {
-            let text = format!("Request entity too large: limit of options in protobuf is {PROTOBUF_MAX}");
+        if bytes.len() > PROTOBUF_BYTES_MAX {
+            let text =
+                format!("Request entity too large: limit of options in protobuf is {PROTOBUF_BYTES_MAX}");
             return Err(Status::too_large(text));
         }
         return protobuf::decode(bytes, "DeleteOptions")
@@ -96,87 +100,86 @@ fn decoded(bytes: &[u8], headers: &HeaderMap) -> Result<Value, Status> {
     let media = body::media(headers).map_err(|_other| {
         Status::unsupported_media_type(&["application/json", "application/yaml", PROTOBUF])
     })?;
-    let decoded = decode::decode_value(bytes, media).map(|(value, _duplicates)| value);
-    decoded
+    let options = decode::decode_value(bytes, media).map(|(value, _duplicates)| value);
+    options
         .map_err(|error| Status::bad_request(format!("couldn't get version/kind; json parse error: {error}")))
 }
 
-/// Runs one object's deletion as far as it goes now.
+/// Deletes one object, as far as its finalizers and its strategy allow now.
 pub(crate) async fn remove(
     call: &mut Call<'_>,
     stored: &StoredKind,
     key: &Key,
     options: &DeleteOptions,
 ) -> Result<Removal, Status> {
-    let mut tries = Tries::new(options.dry_run);
+    let mut retries = Retries::new(options.dry_run);
     loop {
-        let mut told = Warnings::default();
-        let outcome = attempt(call, stored, key, options, tries.at(), &mut told).await;
-        let is_decided = matches!(outcome, Ok(DeleteOutcome::Removed(..) | DeleteOutcome::Refused(_)));
-        if !is_decided && tries.look_again() {
+        let mut warnings = Warnings::default();
+        let outcome = attempt(call, stored, key, options, retries.at(), &mut warnings).await;
+        let is_decided = matches!(outcome, Ok(DeleteOutcome::Applied(..) | DeleteOutcome::Refused(_)));
+        if !is_decided && retries.retry_with_latest() {
             continue;
         }
         match outcome {
-            Ok(DeleteOutcome::Conflict) if tries.again().await => {}
-            Ok(DeleteOutcome::Conflict) => return Err(always_conflicts(&call.resource, &key.name)),
-            Ok(DeleteOutcome::Removed(old, removal)) => {
-                call.warnings.extend(told.of_accepted());
-                if let Removal::Gone(entry) | Removal::Marked(entry) = &removal {
-                    call.audit(Some(old), entry, options.dry_run, String::new());
+            Ok(DeleteOutcome::Conflict) if retries.wait().await => {}
+            Ok(DeleteOutcome::Conflict) => return Err(retries_exhausted(&call.resource, &key.name)),
+            Ok(DeleteOutcome::Applied(old, removal)) => {
+                call.warnings.extend(warnings.into_all());
+                if let Removal::Removed(entry) | Removal::Terminating(entry) = &removal {
+                    call.record_change(Some(old), entry, options.dry_run, String::new());
                 }
                 return Ok(removal);
             }
-            Ok(DeleteOutcome::Waits(status)) => return Ok(Removal::Waits(status)),
+            Ok(DeleteOutcome::Blocked(status)) => return Ok(Removal::Blocked(status)),
             Ok(DeleteOutcome::Refused(status)) | Err(status) => return Err(status),
         }
     }
 }
 
 enum DeleteOutcome {
-    /// It was at this revision before.
-    Removed(Revision, Removal),
-    /// It is marked, and its strategy waits for something.
-    Waits(Status),
-    /// Somebody was faster.
+    /// The write is stored. The object had this revision before.
+    Applied(Revision, Removal),
+    /// It is terminating already, and its strategy waits for something.
+    Blocked(Status),
+    /// Another write was faster.
     Conflict,
-    /// The store has decided: there is nothing to look at again.
+    /// The store refused it, so a newer state need not be read before the answer.
     Refused(Status),
 }
 
-/// One try.
 async fn attempt(
     call: &Call<'_>,
     stored: &StoredKind,
     key: &Key,
     options: &DeleteOptions,
     at: At,
-    told: &mut Warnings,
+    warnings: &mut Warnings,
 ) -> Result<DeleteOutcome, Status> {
-    let live = Live::read(call, key, at).await?;
+    let live = LiveObject::read(call, key, at).await?;
     let about = call.resource.group_resource();
     if options.listed.is_some_and(|uid| uid != live.entry.uid) {
         return Err(status_of(&Error::NotFound, &about, &key.name));
     }
     check_preconditions(call, &live.object, options)?;
     let now = call.now();
-    let cx = context(call, options.dry_run, options.resource_version.is_some(), &now);
+    let cx = write_context(call, options.dry_run, options.resource_version.is_some(), &now);
     stored.strategy.check_delete(&cx, &live.object)?;
     let waits = stored.strategy.waits_for(&live.object);
     if live.object.is_deleting()
         && let Some(text) = &waits
     {
-        return Ok(DeleteOutcome::Waits(Status::conflict(&about, live.object.name(), text)));
+        return Ok(DeleteOutcome::Blocked(Status::conflict(&about, live.object.name(), text)));
     }
-    let prepared = prepare(call, stored, &live.object, waits.is_some(), options, told);
+    let prepared = prepare(call, stored, &live.object, waits.is_some(), options, warnings);
     let Some(Prepared { mut object, gone }) = prepared else {
         if at == At::Any {
-            // Nothing is written, so nothing else would notice that the object has gone meanwhile, and that another
+            // Nothing is written, so the store would not notice that the object is gone meanwhile and that another one
             // has its name.
             return Ok(DeleteOutcome::Conflict);
         }
-        return Ok(DeleteOutcome::Removed(live.entry.revision, Removal::Marked(live.unchanged())));
+        return Ok(DeleteOutcome::Applied(live.entry.revision, Removal::Terminating(live.unchanged())));
     };
-    let state = state(stored, &mut object)?;
+    let state = new_state(stored, &mut object)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
     let hold = if gone { stored.strategy.hold(&cx, &live.object) } else { None };
@@ -196,8 +199,11 @@ async fn attempt(
         }
         Err(error) => return Ok(DeleteOutcome::Refused(status_of(&error, &about, &key.name))),
     };
-    let entry = written(key, uid, revision, body);
-    Ok(DeleteOutcome::Removed(expected, if gone { Removal::Gone(entry) } else { Removal::Marked(entry) }))
+    let entry = written_entry(key, uid, revision, body);
+    Ok(DeleteOutcome::Applied(
+        expected,
+        if gone { Removal::Removed(entry) } else { Removal::Terminating(entry) },
+    ))
 }
 
 fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
@@ -227,21 +233,21 @@ fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) 
     }
 }
 
-/// What will be stored.
+/// The state to store.
 struct Prepared {
     object: Object,
     /// This write removes it.
     gone: bool,
 }
 
-/// The state to store, or nothing if the object waits already.
+/// The state to store; `None` if nothing changes, since the object is terminating already.
 fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
     live: &Object,
     waits: bool,
     options: &DeleteOptions,
-    told: &mut Warnings,
+    warnings: &mut Warnings,
 ) -> Option<Prepared> {
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
@@ -251,7 +257,7 @@ fn prepare(
     }
     if !live.is_deleting() {
         let now = call.now();
-        let mut cx = context(call, options.dry_run, options.resource_version.is_some(), &now);
+        let mut cx = write_context(call, options.dry_run, options.resource_version.is_some(), &now);
         object.set(&["metadata", "deletionTimestamp"], Value::from(now.as_str()));
         if !waits {
             object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
@@ -260,15 +266,14 @@ fn prepare(
             object.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
         }
         stored.strategy.prepare_delete(&mut cx, &mut object);
-        told.accepted.append(&mut cx.warnings);
+        warnings.accepted.append(&mut cx.warnings);
     }
-    // Marking changes no charge: the object's charge is refunded when it goes.
     (!is_unchanged(live, &object)).then_some(Prepared { object, gone: false })
 }
 
-/// The garbage collector's finalizers follow the options, all others stay.
+/// The finalizers of the object: the options decide those of the garbage collector, all others stay.
 fn finalizers_after(live: &Object, options: &DeleteOptions) -> Vec<String> {
-    let has = |wanted: &str| live.finalizers().any(|finalizer| finalizer == wanted);
+    let has = |name: &str| live.finalizers().any(|finalizer| finalizer == name);
     let (orphan, foreground) = match (options.orphan_dependents, options.propagation) {
         (Some(orphan), _) => (orphan, false),
         (None, Some(Propagation::Orphan)) => (true, false),
@@ -285,8 +290,8 @@ fn finalizers_after(live: &Object, options: &DeleteOptions) -> Vec<String> {
         })
         .map(str::to_owned)
         .collect();
-    for (finalizer, wanted) in [(ORPHAN, orphan), (FOREGROUND, foreground)] {
-        if wanted && !has(finalizer) {
+    for (finalizer, is_wanted) in [(ORPHAN, orphan), (FOREGROUND, foreground)] {
+        if is_wanted && !has(finalizer) {
             kept.push(finalizer.to_owned());
         }
     }
@@ -311,8 +316,8 @@ mod tests {
     #[test]
     fn options_in_protobuf_are_small() {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF))]);
-        let code = |bytes: usize| decoded(&vec![0; bytes], &headers).unwrap_err().code;
-        assert_eq!((code(PROTOBUF_MAX + 1), code(PROTOBUF_MAX)), (413, 400));
+        let code = |bytes: usize| decode_options(&vec![0; bytes], &headers).unwrap_err().code;
+        assert_eq!((code(PROTOBUF_BYTES_MAX + 1), code(PROTOBUF_BYTES_MAX)), (413, 400));
     }
 
     #[test]

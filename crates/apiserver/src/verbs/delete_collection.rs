@@ -1,11 +1,11 @@
-//! `DELETE` of a collection: every object's own lifecycle, page by page.
+//! `DELETE` of a collection lists it page by page, and deletes each object as a `DELETE` of that object does.
 
 use crate::resource::StoredKind;
 use crate::response::list_response;
 use crate::store_status::status_of;
 use crate::verbs::Call;
 use crate::verbs::delete::{Removal, read_options, remove};
-use crate::verbs::list::{list_meta, list_query, nothing};
+use crate::verbs::list::{empty_page, list_meta, list_query};
 use crate::verbs::options::ListOptions;
 use axum::body::Body;
 use http::Response;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use store::read::At;
 use store::{Entry, Error};
 
-/// Objects listed at a time if the request has no limit.
+/// Page size if the request has no limit.
 const PAGE_ITEMS: usize = 500;
 
 pub(crate) async fn delete_collection(
@@ -24,17 +24,18 @@ pub(crate) async fn delete_collection(
 ) -> Result<Response<Body>, Status> {
     let mut list_options = ListOptions::parse(&call.query, false)?;
     let has_limit = list_options.limit.is_some();
-    // As in a Go server: a revision alone names exactly that state, as it does for every list in pages.
+    // As in a Go server: the list has a limit, so a `resourceVersion` without `resourceVersionMatch` means exactly that
+    // revision.
     let limit = *list_options.limit.get_or_insert(PAGE_ITEMS);
     let renderer = call.renderer()?;
     let mut query = list_query(call, stored, &list_options)?;
     let mut options = read_options(call, body).await?;
     if call.sees_nothing() {
-        let page = nothing(call);
+        let page = empty_page(call);
         return Ok(list_response(renderer, &list_meta(&page), page.items, &call.style).await);
     }
     if query.at == At::Any {
-        // The newest state will do, and comes in pages.
+        // Any state is accepted, and only the newest one is paged.
         (query.at, query.limit) = (At::Latest, Some(limit));
     }
     let mut removed: Vec<Arc<Entry>> = Vec::new();
@@ -42,8 +43,8 @@ pub(crate) async fn delete_collection(
     loop {
         let page = match call.api.store.list(&call.cx.access, &query).await {
             Ok(page) => page,
-            // The deletions of earlier pages have pushed the listed state out of memory: the rest is deleted as it is
-            // now, unless the client has named the state.
+            // The deletions of earlier pages have made the store drop the listed revision. The rest is listed at the
+            // newest one, unless the client asked for an exact revision.
             Err(Error::ContinueExpired { continue_token })
                 if is_later_page && !matches!(query.at, At::Exact(_)) =>
             {
@@ -55,8 +56,8 @@ pub(crate) async fn delete_collection(
         for entry in &page.items {
             options.listed = Some(entry.uid);
             match remove(call, stored, &entry.key, &options).await {
-                // Each object is answered as it was listed, including those that wait already.
-                Ok(Removal::Gone(_) | Removal::Marked(_) | Removal::Waits(_)) => {
+                // The answer has each object as it was listed, including those that are terminating.
+                Ok(Removal::Removed(_) | Removal::Terminating(_) | Removal::Blocked(_)) => {
                     removed.push(Arc::clone(entry));
                 }
                 Err(status) if status.code == 404 => {}
@@ -64,7 +65,7 @@ pub(crate) async fn delete_collection(
             }
         }
         if has_limit || page.continue_token.is_none() {
-            call.audit_collection(removed.len(), options.dry_run);
+            call.record_collection_change(removed.len(), options.dry_run);
             return Ok(list_response(renderer, &list_meta(&page), removed, &call.style).await);
         }
         query.continue_token = page.continue_token;

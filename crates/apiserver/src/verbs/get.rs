@@ -1,4 +1,4 @@
-//! `GET` of one object, or of a subresource of it: the same object.
+//! `GET` of one object, or of a subresource that answers with the same object.
 
 use crate::resource::StoredKind;
 use crate::store_status::status_of;
@@ -11,15 +11,15 @@ use store::Revision;
 use store::read::At;
 
 pub(crate) async fn get(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
-    check(call)?;
+    check_parameters(call)?;
     let found = call.api.store.get(&call.cx.access, &call.key(stored), freshness(call)?).await;
     let entry =
-        found.map_err(|error| status_of(&error, &call.resource.group_resource(), &call.asked.name))?;
+        found.map_err(|error| status_of(&error, &call.resource.group_resource(), &call.request.name))?;
     call.respond(StatusCode::OK, &entry)
 }
 
 /// Refuses a query parameter that GET no longer supports.
-pub(crate) fn check(call: &Call<'_>) -> Result<(), Status> {
+pub(crate) fn check_parameters(call: &Call<'_>) -> Result<(), Status> {
     if call.query.flag("export").unwrap_or_default() {
         return Err(Status::bad_request(
             "the export parameter, deprecated since v1.14, is no longer supported",

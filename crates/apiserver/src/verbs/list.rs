@@ -4,7 +4,7 @@ use crate::resource::StoredKind;
 use crate::response::list_response;
 use crate::store_status::status_of;
 use crate::verbs::Call;
-use crate::verbs::options::{ListOptions, Match, resource_version};
+use crate::verbs::options::{ListOptions, VersionMatch, resource_version};
 use axum::body::Body;
 use http::Response;
 use meta::selector::FieldSelector;
@@ -17,7 +17,7 @@ pub(crate) async fn list(call: &mut Call<'_>, stored: &StoredKind) -> Result<Res
     let renderer = call.renderer()?;
     let query = list_query(call, stored, &options)?;
     let page = if call.sees_nothing() {
-        nothing(call)
+        empty_page(call)
     } else {
         let page = call.api.store.list(&call.cx.access, &query).await;
         page.map_err(|error| status_of(&error, &call.resource.group_resource(), ""))?
@@ -26,9 +26,9 @@ pub(crate) async fn list(call: &mut Call<'_>, stored: &StoredKind) -> Result<Res
     Ok(list_response(renderer, &meta, page.items, &call.style).await)
 }
 
-/// The page for a caller who sees nothing; nobody is asked for it.
-pub(crate) fn nothing(call: &Call<'_>) -> Page {
-    // A list's revision is never 0, which would mean "any".
+/// The page for a caller who sees nothing. The store is not read for it.
+pub(crate) fn empty_page(call: &Call<'_>) -> Page {
+    // A list's revision is never 0: a client that sends 0 accepts any revision.
     let revision = Revision(call.api.store.revision().0.max(1));
     Page { items: Vec::new(), revision, continue_token: None, remaining: None }
 }
@@ -46,19 +46,20 @@ pub(crate) fn list_query(
     stored: &StoredKind,
     options: &ListOptions,
 ) -> Result<ListQuery, Status> {
-    let selection = selection(stored, &call.asked.namespace, options)?;
+    let selection = selection(stored, &call.request.namespace, options)?;
     let Freshness { at, limit } = freshness(options)?;
     Ok(ListQuery { selection, at, limit, continue_token: options.continue_token.clone() })
 }
 
-/// The state that a list shows, and how much of it at once.
+/// The state that a list shows, and its page size.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Freshness {
     pub(crate) at: At,
     pub(crate) limit: Option<usize>,
 }
 
-/// The table of `resourceVersion`, `resourceVersionMatch` and `limit`.
+/// What `resourceVersion`, `resourceVersionMatch` and `limit` mean together, as in the table of the Kubernetes API
+/// concepts.
 pub(crate) fn freshness(options: &ListOptions) -> Result<Freshness, Status> {
     let revision = resource_version(&options.resource_version)?;
     if options.continue_token.is_some() {
@@ -71,10 +72,12 @@ pub(crate) fn freshness(options: &ListOptions) -> Result<Freshness, Status> {
     }
     let at = match (revision, options.version_match, options.limit) {
         (None, _, _) => At::Latest,
-        // The state that the cache holds comes whole.
+        // The state of the cache is not paged.
         (Some(0), _, _) => return Ok(Freshness { at: At::Any, limit: None }),
-        (Some(n), Some(Match::Exact), _) | (Some(n), None, Some(_)) => At::Exact(Revision(n)),
-        (Some(n), Some(Match::NotOlderThan), _) | (Some(n), None, None) => At::NotOlderThan(Revision(n)),
+        (Some(n), Some(VersionMatch::Exact), _) | (Some(n), None, Some(_)) => At::Exact(Revision(n)),
+        (Some(n), Some(VersionMatch::NotOlderThan), _) | (Some(n), None, None) => {
+            At::NotOlderThan(Revision(n))
+        }
     };
     Ok(Freshness { at, limit: options.limit })
 }
@@ -90,7 +93,7 @@ pub(crate) fn selection(
     Ok(Selection { kind: stored.id, namespace, labels, fields })
 }
 
-/// Refuses a selector that asks for other fields than these.
+/// Refuses a selector with other fields than these.
 pub(crate) fn check_fields(selector: &FieldSelector, known: &[&str]) -> Result<(), Status> {
     for term in selector.requirements() {
         let field = term.key.as_str();

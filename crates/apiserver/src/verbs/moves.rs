@@ -1,21 +1,21 @@
-//! Moves of an object to another namespace: the checks beyond those of every change.
+//! Moves of an object to another namespace: the checks in addition to those of every change.
 
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::ResourceSource;
-use crate::verbs::{Call, owners};
+use crate::verbs::{Call, owner_references};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
 use store::read::At;
 use store::{Entry, Key};
 
-/// The key at which the object will lie.
-pub(crate) fn to(from: &Key, object: &Object) -> Key {
+/// The key of the object after the move.
+pub(crate) fn target_key(from: &Key, object: &Object) -> Key {
     Key::new(from.kind, object.namespace(), &from.name)
 }
 
-/// The last body for those who watch the old namespace.
-pub(crate) fn last(entry: &Entry) -> Result<String, Status> {
+/// The body of the deletion event for watches of the old namespace.
+pub(crate) fn last_body(entry: &Entry) -> Result<String, Status> {
     String::from_utf8(entry.body.to_vec()).map_err(|error| Status::internal(error.to_string()))
 }
 
@@ -26,17 +26,18 @@ pub(crate) fn relocated(live: &Object, new: &Object) -> Object {
     relocated
 }
 
-/// Refuses a move that must not be. Owner references are resolved in an object's own namespace: an object that moves
-/// without its owner, or leaves its dependents behind, would cause a garbage collection.
+/// Refuses a move that the caller may not make, or that would break owner references. These are resolved in the
+/// object's own namespace: if an object moved without its owner or its dependents, the garbage collector would delete
+/// them.
 pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Result<(), Status> {
     let about = call.resource.group_resource();
     let right = ResourceRequest {
         subresource: String::new(),
         name: String::new(),
         namespace: new.namespace().to_owned(),
-        ..call.asked.with_verb(Verb::Create)
+        ..call.request.with_verb(Verb::Create)
     };
-    call.has_right(right).await?;
+    call.require_right(right).await?;
     if live.is_deleting() {
         return Err(Status::conflict(&about, live.name(), "what is being deleted goes nowhere else"));
     }
@@ -44,7 +45,7 @@ pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Resul
         return Err(Status::internal("a handler that moves has named no other namespace"));
     }
     let path = Path::new("metadata").child("ownerReferences");
-    let mut errors: FieldErrors = owners::namespaced(call, live)
+    let mut errors: FieldErrors = owner_references::namespaced(call, live)
         .map(|at| {
             FieldError::forbidden(
                 &path.index(at),
@@ -59,14 +60,14 @@ pub(crate) async fn check(call: &Call<'_>, live: &Object, new: &Object) -> Resul
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&call.resource.gvk, live.name(), &errors)) }
 }
 
-/// A dependent of the object in its namespace. A caller who may move the object is told of the dependent whether he
-/// sees it or not: nothing else would explain the refusal.
+/// A dependent of the object in its namespace, whether the caller sees it or not: nothing else would explain the
+/// refusal to him.
 async fn dependent(call: &Call<'_>, live: &Object) -> Result<Option<String>, Status> {
     let view = call.view(At::Latest).unfiltered();
     for resource in call.api.resources.iter().filter(|resource| resource.namespaced) {
         let ResourceSource::Stored(stored) = &resource.source else { continue };
         for entry in view.list(stored.id, Some(live.namespace())).await? {
-            if owners::is_owned_by(&entry, live.uid()) {
+            if owner_references::is_owned_by(&entry, live.uid()) {
                 return Ok(Some(format!("{} {:?}", resource.gvk.kind, entry.key.name)));
             }
         }

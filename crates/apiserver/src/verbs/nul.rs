@@ -1,13 +1,13 @@
-//! U+0000: JSON can hold it, and PostgreSQL cannot.
+//! Refuses U+0000: JSON may contain it, but a PostgreSQL text may not.
 
 use meta::field::{Cause, Path};
 use meta::status::{Status, StatusCause};
 use serde_json::Value;
 
-/// Refuses a document with a NUL in a text or a key, and names its place. `body` is the text of the document: most
-/// bodies have nothing that could stand for a NUL, and their documents are not walked.
+/// Refuses a document with a NUL in a string or a key. The error names the field. `body` is the text of the document:
+/// if it contains nothing that could be a NUL, as most do, the document is not searched.
 pub(crate) fn check(body: &[u8], document: &Value) -> Result<(), Status> {
-    if !could_hold_one(body) {
+    if !may_contain_nul(body) {
         return Ok(());
     }
     match find(document, &Path::default()) {
@@ -25,9 +25,9 @@ fn refusal(path: &Path) -> Status {
     }])
 }
 
-/// Whether a body has the character itself, or the escapes of JSON and YAML for it: `\u0000`, `\x00`, `\0` and
+/// Whether a body contains the character itself or an escape of JSON or YAML for it: `\u0000`, `\x00`, `\0` or
 /// `\U00000000`.
-fn could_hold_one(body: &[u8]) -> bool {
+fn may_contain_nul(body: &[u8]) -> bool {
     memchr::memchr2_iter(b'\\', 0, body).any(|at| match body.get(at..) {
         Some([0, ..] | [b'\\', b'0', ..]) => true,
         Some([b'\\', b'x', rest @ ..]) => rest.starts_with(b"00"),

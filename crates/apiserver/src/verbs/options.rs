@@ -1,5 +1,5 @@
-//! The options of each verb, from the query (and, for deletes, the body), checked as `CreateOptions`,
-//! `ListOptions` and so on.
+//! The options of each verb, from the query or a delete's body. They are checked as `CreateOptions`, `ListOptions` and
+//! so on.
 
 use crate::request::Query;
 use http::HeaderMap;
@@ -24,7 +24,7 @@ pub(crate) struct WriteOptions {
     pub(crate) force: bool,
 }
 
-/// The options object that the parameters form.
+/// The kind of write, which decides what options are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Create,
@@ -100,7 +100,7 @@ fn invalid_unless_empty(kind: &str, errors: &FieldErrors) -> Result<(), Status> 
     Err(Status::invalid(&GroupVersionKind::new("meta.k8s.io", "v1", kind), "", errors))
 }
 
-/// What becomes of an object's dependents.
+/// `propagationPolicy`: what happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
     Orphan,
@@ -116,7 +116,7 @@ pub(crate) struct DeleteOptions {
     pub(crate) resource_version: Option<String>,
     pub(crate) orphan_dependents: Option<bool>,
     pub(crate) propagation: Option<Propagation>,
-    /// The object that a list has shown: one that has its name by now stays.
+    /// The uid that a list has shown. A newer object with the same name is not deleted.
     pub(crate) listed: Option<Uuid>,
 }
 
@@ -204,7 +204,7 @@ impl DeleteOptions {
 
 /// `resourceVersionMatch`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(crate) enum VersionMatch {
     Exact,
     NotOlderThan,
 }
@@ -215,7 +215,7 @@ pub(crate) struct ListOptions {
     pub(crate) labels: LabelSelector,
     pub(crate) fields: FieldSelector,
     pub(crate) resource_version: String,
-    pub(crate) version_match: Option<Match>,
+    pub(crate) version_match: Option<VersionMatch>,
     pub(crate) limit: Option<usize>,
     pub(crate) continue_token: Option<String>,
     pub(crate) timeout_seconds: Option<i64>,
@@ -237,8 +237,8 @@ impl ListOptions {
             fields,
             resource_version: query.text("resourceVersion").to_owned(),
             version_match: match raw_match {
-                "Exact" => Some(Match::Exact),
-                "NotOlderThan" => Some(Match::NotOlderThan),
+                "Exact" => Some(VersionMatch::Exact),
+                "NotOlderThan" => Some(VersionMatch::NotOlderThan),
                 _ => None,
             },
             limit: limit.and_then(|n| usize::try_from(n).ok()).filter(|n| *n > 0),
@@ -263,7 +263,7 @@ impl ListOptions {
             if self.continue_token.is_some() {
                 forbid("resourceVersionMatch is forbidden when continue is provided");
             }
-            if self.version_match == Some(Match::Exact) && self.resource_version == "0" {
+            if self.version_match == Some(VersionMatch::Exact) && self.resource_version == "0" {
                 forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
             }
             unsupported_match(raw_match, self.version_match, &mut errors);
@@ -278,7 +278,7 @@ impl ListOptions {
     fn watch_errors(&self, raw_match: &str) -> FieldErrors {
         let path = Path::new("resourceVersionMatch");
         let mut errors = FieldErrors::new();
-        if self.send_initial_events.is_some() && self.version_match != Some(Match::NotOlderThan) {
+        if self.send_initial_events.is_some() && self.version_match != Some(VersionMatch::NotOlderThan) {
             let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
             errors.push(FieldError::forbidden(&path, detail));
         }
@@ -294,19 +294,19 @@ impl ListOptions {
     }
 }
 
-fn unsupported_match(raw: &str, known: Option<Match>, errors: &mut FieldErrors) {
+fn unsupported_match(raw: &str, known: Option<VersionMatch>, errors: &mut FieldErrors) {
     if known.is_none() {
         let path = Path::new("resourceVersionMatch");
         errors.push(FieldError::not_supported(&path, &Value::from(raw), &["Exact", "NotOlderThan", ""]));
     }
 }
 
-/// Whether an object that is written pins no revision.
-pub(crate) fn names_no_revision(text: &str) -> bool {
+/// Whether the `resourceVersion` of a written object names no revision.
+pub(crate) fn has_no_revision(text: &str) -> bool {
     matches!(text, "" | "0")
 }
 
-/// A revision in a query or an object: `None` for the empty text.
+/// Parses the `resourceVersion` of a query or an object: `None` if it is empty.
 pub(crate) fn resource_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);

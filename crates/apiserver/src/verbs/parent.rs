@@ -1,4 +1,4 @@
-//! The parent of an object is checked before the object itself.
+//! Whether the caller may see the parent of an object is checked before the object itself.
 
 use crate::resource::StoredKind;
 use crate::store_status::status_of;
@@ -8,8 +8,8 @@ use meta::status::Status;
 use store::read::At;
 use store::{Error, Key, Visibility};
 
-/// Refuses a write below a parent that the caller does not see, with a 404 for the parent. Whether the parent exists,
-/// in which state, and what lies below it makes no difference. A caller who sees everything learns it from the store.
+/// Answers a write below a parent that the caller does not see with a 404 for the parent. The answer is the same
+/// whether the parent exists or not. For a caller who sees everything, the store checks that the parent exists.
 pub(crate) async fn check(
     call: &Call<'_>,
     stored: &StoredKind,
@@ -29,7 +29,7 @@ pub(crate) async fn check(
     }
 }
 
-/// The answer about a parent that does not exist for the caller.
+/// The error for a parent that does not exist for the caller.
 pub(crate) fn missing(call: &Call<'_>, stored: &StoredKind, new: &Object, parent: &Key) -> Status {
     stored
         .strategy

@@ -1,11 +1,11 @@
-//! `PATCH`: JSON patch, merge patch, strategic merge patch; server-side apply is `super::apply`.
+//! `PATCH`: JSON patch, merge patch and strategic merge patch. Server-side apply is in `super::apply`.
 
 use crate::openapi::PATCH_TYPES;
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::apply::apply;
 use crate::verbs::change::change;
-use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::Wanted;
+use crate::verbs::options::{WriteKind, WriteOptions, has_no_revision};
+use crate::verbs::owned_fields::DesiredState;
 use crate::verbs::update::check_identity;
 use crate::verbs::{Call, body, nul};
 use axum::body::Body;
@@ -46,24 +46,24 @@ pub(crate) async fn patch(
     kind: PatchType,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    let bytes = body::take(call, body).await?;
+    let bytes = body::read_for_write(call, body).await?;
     if kind == PatchType::Apply {
         return apply(call, stored, &bytes).await;
     }
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Patch)?;
     let resource = Arc::clone(&call.resource);
-    let (name, namespace) = (call.asked.name.clone(), call.asked.namespace.clone());
+    let (name, namespace) = (call.request.name.clone(), call.request.namespace.clone());
     let entry = change(call, stored, &options, |live| {
         let Resource { gvk, schema, .. } = &*resource;
-        let mut wanted = patched(kind, gvk, schema, live, &bytes, options.validation)?;
-        check_identity(&resource, &name, &namespace, &mut wanted.object)?;
-        Ok(wanted)
+        let mut desired = patched(kind, gvk, schema, live, &bytes, options.validation)?;
+        check_identity(&resource, &name, &namespace, &mut desired.object)?;
+        Ok(desired)
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
 }
 
-/// The patched object, with warnings about the patch.
+/// Applies the patch to the live object.
 fn patched(
     kind: PatchType,
     gvk: &GroupVersionKind,
@@ -71,7 +71,7 @@ fn patched(
     live: &Object,
     patch: &[u8],
     validation: FieldValidation,
-) -> Result<Wanted, Status> {
+) -> Result<DesiredState, Status> {
     let document = || Value::Object(live.as_map().clone());
     let applied = |document: Value| {
         let patched = match kind {
@@ -83,15 +83,15 @@ fn patched(
             tracing::debug!(?error, "patch does not fit");
             error.status()
         })?;
-        let versioned = patched.revisions.iter().any(|text| !names_no_revision(text));
-        reread(patched, gvk, schema, patch).map(|(shaped, dropped)| (shaped, dropped, versioned))
+        let versioned = patched.revisions.iter().any(|text| !has_no_revision(text));
+        prune_patched(patched, gvk, schema, patch).map(|(shaped, dropped)| (shaped, dropped, versioned))
     };
     let (mut shaped, mut dropped, versioned) = applied(document())?;
     if validation == FieldValidation::Ignore {
         dropped.clear();
     }
     if !dropped.is_empty() {
-        // Unknown fields that a later release has stored do not come from the patch.
+        // Fields that a later release has stored are unknown too, but do not come from the patch.
         let mut known = document();
         let has_others = decode::prune_and_check(&mut known, schema).is_ok_and(|others| !others.is_empty());
         if has_others && let Ok(again) = applied(known) {
@@ -105,11 +105,11 @@ fn patched(
         .map_err(|other| invalid_patch(patch, &format!("the result is no object: {other}")))?;
     body::set_kind(&mut object, gvk);
     decode::apply_defaults(&mut object, schema);
-    Ok(Wanted { object, track: true, versioned, warnings: dropped })
+    Ok(DesiredState { object, track: true, versioned, warnings: dropped })
 }
 
-/// Reads the patched document as the kind again. Returns what is left, and the fields that were dropped.
-fn reread(
+/// Checks the patched document against the schema. Returns it without its unknown fields, and the errors about these.
+fn prune_patched(
     patched: Patched,
     gvk: &GroupVersionKind,
     schema: &Schema,

@@ -1,9 +1,9 @@
-//! `PUT`.
+//! `PUT` of one object.
 
 use crate::resource::{Resource, StoredKind};
 use crate::verbs::change::{change, needs_revision};
-use crate::verbs::options::{WriteKind, WriteOptions, names_no_revision};
-use crate::verbs::owned::Wanted;
+use crate::verbs::options::{WriteKind, WriteOptions, has_no_revision};
+use crate::verbs::owned_fields::DesiredState;
 use crate::verbs::{Call, body};
 use axum::body::Body;
 use http::{Response, StatusCode};
@@ -16,14 +16,14 @@ pub(crate) async fn update(
     stored: &StoredKind,
     body: Body,
 ) -> Result<Response<Body>, Status> {
-    let bytes = body::take(call, body).await?;
+    let bytes = body::read_for_write(call, body).await?;
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Update)?;
     let media = body::media(&call.headers)?;
     let resource = Arc::clone(&call.resource);
     let decoded = body::decode(&bytes, media, &resource.gvk, &resource.schema, options.validation)?;
     call.warnings.extend(decoded.warnings);
     let mut given = decoded.object;
-    check_identity(&resource, &call.asked.name, &call.asked.namespace, &mut given)?;
+    check_identity(&resource, &call.request.name, &call.request.namespace, &mut given)?;
     let entry = change(call, stored, &options, |live| {
         let uid = given.uid();
         if !uid.is_empty() && uid != live.uid() {
@@ -37,17 +37,17 @@ pub(crate) async fn update(
             );
             return Err(Status::conflict(&resource.group_resource(), live.name(), &why));
         }
-        let unversioned = names_no_revision(given.resource_version());
+        let unversioned = has_no_revision(given.resource_version());
         if unversioned && !stored.strategy.allows_unconditional_update() {
             return Err(needs_revision(&resource, live));
         }
-        Ok(Wanted { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
+        Ok(DesiredState { object: given.clone(), track: true, versioned: !unversioned, warnings: Vec::new() })
     });
     let entry = entry.await?;
     call.respond(StatusCode::OK, &entry)
 }
 
-/// Name and namespace must be the URL's.
+/// Refuses an object whose name or namespace differs from the URL's. Sets a missing namespace.
 pub(crate) fn check_identity(
     resource: &Resource,
     url_name: &str,

@@ -1,12 +1,12 @@
-//! `GET` of a collection with `watch`: a stream of frames that ends cleanly.
+//! `GET` of a collection with `watch`: a stream of event frames.
 
 mod frames;
 
 use crate::resource::StoredKind;
 use crate::response::{Media, body_response};
-use crate::server::CLIENT_WAIT;
+use crate::server::CLIENT_STALL_TIMEOUT;
 use crate::store_status::{status_of, watch_expired};
-use crate::tenure::{Gate, Lost, Tenure};
+use crate::stream_authorization::{Revocation, StreamAuthorization, VisibilityGate};
 use crate::verbs::Call;
 use crate::verbs::list::selection;
 use crate::verbs::options::{ListOptions, resource_version};
@@ -24,45 +24,58 @@ use store::read::{At, WatchEnd, WatchFrom, WatchItem, WatchQuery};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Shortest life of a watch that did not ask for one; the longest is twice that.
-const LIFE_SECONDS_MIN: u64 = 1800;
-/// Longest life that a watch may ask for.
-const LIFE_SECONDS_MAX: u64 = 24 * 3600;
-/// Why a client has to list again although nothing was compacted.
-const SEES_OTHERWISE: &str = "what the caller may see has changed: list again";
+/// Shortest lifetime of a watch without `timeoutSeconds`. The longest is twice that.
+const LIFETIME_SECONDS_MIN: u64 = 1800;
+/// Longest lifetime that a watch may ask for.
+const LIFETIME_SECONDS_MAX: u64 = 24 * 3600;
+/// Tells a client to list again although its revision is not compacted.
+const VISIBILITY_CHANGED: &str = "what the caller may see has changed: list again";
 /// About how often a bookmark is sent.
 const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
-/// How long it may take to find out why a caller sees no more what he saw. It may need a review.
-const REASON_WAIT: Duration = Duration::from_secs(1);
+/// How long a watch waits to learn whether its caller has lost his right, after what he sees has changed. That may need
+/// a review.
+const REVOCATION_WAIT: Duration = Duration::from_secs(1);
 /// How long before its end a watch gets its last bookmark.
-const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// Most bytes that are sent together, apart from the last frame.
+const LAST_BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// No further frame is added to a chunk of this size.
 const CHUNK_BYTES_MAX: usize = 64 << 10;
-/// Least time between two chunks of a watch. The first event after a silence goes out at once. Under load several
-/// events share a chunk, a record of TLS and a wake-up of the client.
+/// Least time between two chunks of a watch. The first event after a pause is sent at once. Under load several events
+/// share a chunk, a TLS record and a wake-up of the client.
 const CHUNK_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Response<Body>, Status> {
     let options = ListOptions::parse(&call.query, true)?;
     let media = call.style.accepted.media;
     let frames = Frames::new(call.renderer()?, call.api.clock.clone());
-    let selection = selection(stored, &call.asked.namespace, &options)?;
-    let from = beginning(&options)?;
+    let selection = selection(stored, &call.request.namespace, &options)?;
+    let from = watch_start(&options)?;
     if call.api.draining.is_cancelled() {
         return Err(Status::too_many_requests(1));
     }
     let opened = call.api.store.watch(&call.cx.access, &WatchQuery { selection, from }).await;
     let body = match opened {
         Ok(watch) => {
-            let end = Instant::now() + life(options.timeout_seconds);
+            let end = Instant::now() + lifetime(options.timeout_seconds);
             let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()) });
             let draining = call.api.draining.clone();
-            let gate = call.cx.tenure.as_deref().and_then(Tenure::gate);
-            let lost = call.cx.tenure.take().map(|tenure| tenure.lost().boxed());
+            let authorization = call.cx.stream_authorization.take();
+            let gate = authorization.as_deref().and_then(StreamAuthorization::visibility_gate);
+            let revoked = authorization.map(|authorization| authorization.revoked().boxed());
             let initial = matches!(from, WatchFrom::State(_));
-            let (held, ended, sent) = (None, false, None);
-            let mut stream =
-                Stream { watch, frames, bookmarks, initial, end, draining, gate, lost, held, ended, sent };
+            let (held_event, ended, last_sent) = (None, false, None);
+            let mut stream = WatchStream {
+                watch,
+                frames,
+                bookmarks,
+                initial,
+                end,
+                draining,
+                gate,
+                revoked,
+                held_event,
+                ended,
+                last_sent,
+            };
             stream.schedule_bookmark();
             let chunks = stream::unfold(Box::new(stream), |mut stream| async move {
                 let chunk = stream.chunk().await?;
@@ -71,23 +84,23 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Re
             Body::from_stream(chunks)
         }
         Err(store::Error::Expired { asked, current }) => {
-            failed_at_once(&watch_expired(asked.0, current.0), media)
+            error_stream(&watch_expired(asked.0, current.0), media)
         }
         Err(error @ store::Error::TooFarAhead { .. }) => {
-            failed_at_once(&status_of(&error, &call.resource.group_resource(), ""), media)
+            error_stream(&status_of(&error, &call.resource.group_resource(), ""), media)
         }
         Err(error) => return Err(status_of(&error, &call.resource.group_resource(), "")),
     };
     Ok(body_response(StatusCode::OK, media.stream_type(), body))
 }
 
-/// A stream, without Content-Length, of one error.
-fn failed_at_once(status: &Status, media: Media) -> Body {
+/// A stream of one error frame. Unlike other errors it has no Content-Length.
+fn error_stream(status: &Status, media: Media) -> Body {
     Body::from_stream(stream::iter([Ok::<_, Infallible>(frames::error(status, media))]))
 }
 
-/// `resourceVersion` and `sendInitialEvents`, with the old meaning of "" and "0".
-fn beginning(options: &ListOptions) -> Result<WatchFrom, Status> {
+/// What `resourceVersion` and `sendInitialEvents` mean together. Without the latter, "" and "0" send the initial state.
+fn watch_start(options: &ListOptions) -> Result<WatchFrom, Status> {
     let revision = resource_version(&options.resource_version)?;
     let state = match revision {
         None => At::Latest,
@@ -101,18 +114,18 @@ fn beginning(options: &ListOptions) -> Result<WatchFrom, Status> {
     })
 }
 
-fn life(asked: Option<i64>) -> Duration {
+fn lifetime(asked: Option<i64>) -> Duration {
     let seconds = match asked.and_then(|n| u64::try_from(n).ok()) {
-        Some(n) if n > 0 => n.min(LIFE_SECONDS_MAX),
-        _ => rand::random_range(LIFE_SECONDS_MIN..=LIFE_SECONDS_MIN * 2),
+        Some(n) if n > 0 => n.min(LIFETIME_SECONDS_MAX),
+        _ => rand::random_range(LIFETIME_SECONDS_MIN..=LIFETIME_SECONDS_MIN * 2),
     };
     Duration::from_secs(seconds)
 }
 
-/// Waits until the caller may not go on; for ever if nothing can take his right away.
-async fn lost(lost: &mut Option<BoxFuture<'static, Lost>>) -> Lost {
-    match lost {
-        Some(lost) => lost.await,
+/// Waits until the stream must end because of its caller; for ever if nothing can revoke his right.
+async fn revoked(revoked: &mut Option<BoxFuture<'static, Revocation>>) -> Revocation {
+    match revoked {
+        Some(revoked) => revoked.await,
         None => std::future::pending().await,
     }
 }
@@ -122,47 +135,47 @@ struct Bookmarks {
     next: Option<Instant>,
 }
 
-struct Stream {
+struct WatchStream {
     watch: store::watch::Watch,
     frames: Frames,
-    /// Only if the client allowed them.
+    /// `None` if the client did not allow them.
     bookmarks: Option<Bookmarks>,
-    /// The first state is still being sent; until its end there are no bookmarks.
+    /// Whether the initial state is still being sent. There are no bookmarks until its end.
     initial: bool,
     end: Instant,
     draining: CancellationToken,
-    /// Each event passes it, if what the caller sees can change.
-    gate: Option<Gate>,
-    /// Completes when the caller may not go on.
-    lost: Option<BoxFuture<'static, Lost>>,
-    /// An event that waits before the gate.
-    held: Option<WatchItem>,
+    /// Checks each event; `None` if what the caller sees cannot change.
+    gate: Option<VisibilityGate>,
+    /// Completes when the stream must end because of its caller.
+    revoked: Option<BoxFuture<'static, Revocation>>,
+    /// An event that waits for the gate.
+    held_event: Option<WatchItem>,
     ended: bool,
     /// When the last chunk was sent.
-    sent: Option<Instant>,
+    last_sent: Option<Instant>,
 }
 
-impl Stream {
-    /// The next frames, as many as are there; `None` ends the stream, and the client comes back by itself. It is
-    /// called as soon as the client has taken the previous chunk. Events that were not sent by then are not sent to a
-    /// caller who may not see them any more; nor is the one that takes the sight of it away.
+impl WatchStream {
+    /// The next frames, as many as are ready; `None` ends the stream, and the client connects again by itself. It is
+    /// called when the client has taken the previous chunk. If the caller has lost his right by then, he gets no
+    /// further events, nor the event that took it away.
     async fn chunk(&mut self) -> Option<Bytes> {
-        if let Some(sent) = self.sent {
-            if sent.elapsed() > CLIENT_WAIT {
+        if let Some(last_sent) = self.last_sent {
+            if last_sent.elapsed() > CLIENT_STALL_TIMEOUT {
                 return None;
             }
-            sleep_until(sent + CHUNK_INTERVAL).await;
+            sleep_until(last_sent + CHUNK_INTERVAL).await;
         }
-        if let Some(lost) = self.lost.as_mut().and_then(FutureExt::now_or_never) {
-            return self.lose(&lost);
+        if let Some(revoked) = self.revoked.as_mut().and_then(FutureExt::now_or_never) {
+            return self.terminate(&revoked);
         }
         let first = self.next().await?;
         let chunk = self.gather(first);
-        self.sent = Some(Instant::now());
+        self.last_sent = Some(Instant::now());
         Some(chunk)
     }
 
-    /// A frame and those that are ready behind it.
+    /// Joins a frame with those after it that are ready.
     fn gather(&mut self, first: Bytes) -> Bytes {
         let Some(second) = self.ready() else { return first };
         let mut chunk = BytesMut::with_capacity((first.len() + second.len()) * 2);
@@ -176,11 +189,11 @@ impl Stream {
         chunk.freeze()
     }
 
-    /// The next frame, if it can be had at once.
+    /// The next frame, if it is ready.
     fn ready(&mut self) -> Option<Bytes> {
         while !self.ended {
             let item = self.watch.next().now_or_never()?;
-            let item = self.held_back(item)?;
+            let item = self.pass_or_hold(item)?;
             if let Some(frame) = self.frame(item) {
                 return Some(frame);
             }
@@ -188,43 +201,47 @@ impl Stream {
         None
     }
 
-    /// An item that can be sent at once; an event that has to wait is held.
-    fn held_back(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Result<WatchItem, WatchEnd>> {
+    /// Returns an item that can be sent at once. Holds an event that has to wait for the gate.
+    fn pass_or_hold(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Result<WatchItem, WatchEnd>> {
         let is_event = matches!(item, Ok(WatchItem::Event { .. }));
         let gate = self.gate.as_mut().filter(|_| is_event);
-        let passes = gate.is_none_or(|gate| !gate.must_wait() && gate.is_open());
+        let passes = gate.is_none_or(|gate| !gate.must_settle() && gate.is_open());
         match item {
             Ok(event) if !passes => {
-                self.held = Some(event);
+                self.held_event = Some(event);
                 None
             }
             item => Some(item),
         }
     }
 
-    /// Lets an event pass, or says why the caller is not shown it.
-    async fn pass(&mut self, item: &Result<WatchItem, WatchEnd>) -> Result<(), Lost> {
-        let (Some(gate), Ok(WatchItem::Event { .. })) = (&mut self.gate, item) else { return Ok(()) };
+    /// Waits for the gate if the item is an event. An error if the caller may not see it.
+    async fn check_visibility(&mut self, item: &Result<WatchItem, WatchEnd>) -> Result<(), Revocation> {
+        let (Some(gate), Ok(WatchItem::Event { .. })) = (&mut self.gate, item) else {
+            return Ok(());
+        };
         gate.settle().await;
         if gate.is_open() {
             return Ok(());
         }
-        // He may have lost his right with it, and is told the one or the other.
-        Err(timeout(REASON_WAIT, lost(&mut self.lost)).await.unwrap_or(Lost::Sight))
+        // If the caller has lost his right too, the stream ends with that reason.
+        Err(timeout(REVOCATION_WAIT, revoked(&mut self.revoked))
+            .await
+            .unwrap_or(Revocation::VisibilityChanged))
     }
 
-    /// The next frame; `None`, now and later, when there are no more.
+    /// Waits for the next frame; `None` when there are no more.
     async fn next(&mut self) -> Option<Bytes> {
         while !self.ended && Instant::now() < self.end {
             let due = self.bookmark_due();
-            let item = if let Some(event) = self.held.take() {
+            let item = if let Some(event) = self.held_event.take() {
                 Ok(event)
             } else {
                 tokio::select! {
                     biased;
                     item = self.watch.next() => item,
                     () = self.draining.cancelled() => return None,
-                    lost = lost(&mut self.lost) => return self.lose(&lost),
+                    revoked = revoked(&mut self.revoked) => return self.terminate(&revoked),
                     () = sleep_until(due.unwrap_or(self.end).min(self.end)) => {
                         if due.is_some_and(|due| due < self.end) {
                             self.watch.bookmark();
@@ -234,8 +251,8 @@ impl Stream {
                     }
                 }
             };
-            if let Err(lost) = self.pass(&item).await {
-                return self.lose(&lost);
+            if let Err(revoked) = self.check_visibility(&item).await {
+                return self.terminate(&revoked);
             }
             if let Some(frame) = self.frame(item) {
                 return Some(frame);
@@ -246,19 +263,19 @@ impl Stream {
 
     /// The last frame of a stream that may not go on.
     ///
-    /// If the caller sees something else now, what he was told is no longer the whole truth, and he has to list
-    /// again, as after a compaction. Events could be made up for what appears and disappears, but they would have no
-    /// place in the history that resource versions count, and a client that comes back from one would miss the rest.
-    fn lose(&mut self, lost: &Lost) -> Option<Bytes> {
-        (self.ended, self.lost) = (true, None);
-        match lost {
-            Lost::Credential => None,
-            Lost::Refused(status) => Some(self.frames.error(status)),
-            Lost::Sight => Some(self.frames.error(&Status::expired(SEES_OTHERWISE))),
+    /// If what the caller sees has changed, he has to list again, as after a compaction. Synthetic events for the
+    /// objects that appear and disappear would not help: they have no resource version of their own, so a client that
+    /// connects again after one of them would miss the others.
+    fn terminate(&mut self, revoked: &Revocation) -> Option<Bytes> {
+        (self.ended, self.revoked) = (true, None);
+        match revoked {
+            Revocation::CredentialEnded => None,
+            Revocation::Forbidden(status) => Some(self.frames.error(status)),
+            Revocation::VisibilityChanged => Some(self.frames.error(&Status::expired(VISIBILITY_CHANGED))),
         }
     }
 
-    /// The frame of an item; `None` if the client gets none.
+    /// The frame of an item; `None` if the client gets nothing for it.
     fn frame(&mut self, item: Result<WatchItem, WatchEnd>) -> Option<Bytes> {
         match item {
             Ok(WatchItem::Event { op, entry, frame }) => Some(self.frames.event(op, &entry, &frame)),
@@ -281,10 +298,10 @@ impl Stream {
         if self.initial { None } else { self.bookmarks.as_ref()?.next }
     }
 
-    /// About every minute, and shortly before the end.
+    /// Sets when the next bookmark is due: about every minute, and shortly before the end.
     fn schedule_bookmark(&mut self) {
         let Some(bookmarks) = &mut self.bookmarks else { return };
-        let Some(last) = self.end.checked_sub(LAST_BOOKMARK) else { return };
+        let Some(last) = self.end.checked_sub(LAST_BOOKMARK_BEFORE_END) else { return };
         let now = Instant::now();
         let regular = now + BOOKMARK_INTERVAL.mul_f64(0.75 + rand::random::<f64>() / 2.0);
         bookmarks.next = (now < last).then(|| regular.min(last));
@@ -299,7 +316,7 @@ mod tests {
     #[test]
     fn a_watch_begins_where_its_parameters_say() {
         let of =
-            |text: &str| beginning(&ListOptions::parse(&Query::parse(Some(text)), true).unwrap()).unwrap();
+            |text: &str| watch_start(&ListOptions::parse(&Query::parse(Some(text)), true).unwrap()).unwrap();
         let more = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         let less = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan";
         for (query, want) in [
@@ -318,9 +335,9 @@ mod tests {
 
     #[test]
     fn a_watch_lives_as_long_as_asked_or_half_an_hour_to_an_hour() {
-        assert_eq!(life(Some(7)), Duration::from_secs(7));
-        assert!((1800..=3600).contains(&life(None).as_secs()));
-        assert!((1800..=3600).contains(&life(Some(0)).as_secs()));
-        assert_eq!(life(Some(i64::MAX)), Duration::from_secs(LIFE_SECONDS_MAX));
+        assert_eq!(lifetime(Some(7)), Duration::from_secs(7));
+        assert!((1800..=3600).contains(&lifetime(None).as_secs()));
+        assert!((1800..=3600).contains(&lifetime(Some(0)).as_secs()));
+        assert_eq!(lifetime(Some(i64::MAX)), Duration::from_secs(LIFETIME_SECONDS_MAX));
     }
 }

@@ -1,4 +1,4 @@
-//! A kind that is made when it is read.
+//! A kind whose objects are computed when they are read.
 
 use crate::kit::{Kit, LIST};
 use http::Method;

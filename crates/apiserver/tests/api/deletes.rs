@@ -128,7 +128,7 @@ async fn a_collection_is_deleted_object_by_object() {
 #[tokio::test]
 async fn a_collection_is_deleted_to_its_end_though_its_first_pages_state_is_not_known_any_more() {
     let kit = Kit::start_with(|config| config.cache.ring_changes = 8).await;
-    // More than one page of those that the server makes by itself.
+    // More than one page of the server's own page size.
     let count = 520;
     let kit_of_all = &kit;
     let made = (0..count).map(|number| async move { kit_of_all.widget(&format!("w{number}"), "red").await });
@@ -139,7 +139,7 @@ async fn a_collection_is_deleted_to_its_end_though_its_first_pages_state_is_not_
     assert_eq!(kit.get(LIST).await.json()["items"], json!([]));
 }
 
-/// Neither what has come since then, nor what has the name of an object that has gone.
+/// Objects that were created since then stay, also those with the name of a deleted object.
 #[tokio::test]
 async fn a_collection_is_deleted_as_it_was_at_the_revision_that_is_named() {
     let kit = Kit::start_with(|config| config.cache.ring_changes = 8).await;

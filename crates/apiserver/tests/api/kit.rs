@@ -1,8 +1,8 @@
-//! An API of the sample kind on a database of its own, asked without a network.
+//! An API of the sample kinds on its own database. It is called without a network.
 
 use crate::{colours, names, summary, widget, workshop};
 use apiserver::dispatch::dispatch;
-use apiserver::openapi::About;
+use apiserver::openapi::ApiInfo;
 use apiserver::routes::Routes;
 use apiserver::{Api, Caller, RequestContext, RequestInfo};
 use axum::body::{Body, BodyDataStream};
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const WAIT: Duration = Duration::from_secs(20);
 pub(crate) const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
 
-/// Tells what a caller sees; the proof that tests hold.
+/// Grants access with a given visibility.
 struct Sees(Visibility);
 
 impl Authorizer for Sees {
@@ -52,7 +52,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
     }
 
-    /// A body in protobuf, as its JSON would be.
+    /// Decodes a protobuf body as JSON.
     pub(crate) fn protobuf(&self) -> Value {
         assert_eq!(self.header("content-type"), "application/vnd.kubernetes.protobuf", "{}", self.text);
         meta::protobuf::decode(&self.bytes, "").unwrap()
@@ -72,12 +72,12 @@ impl Kit {
         Self::start_with(|_config| {}).await
     }
 
-    /// With a clock that the test owns.
+    /// Starts it with a clock that the test controls.
     pub(crate) async fn start_at(clock: Clock) -> Self {
         Self::start_of(|_config| {}, clock).await
     }
 
-    /// On a store with other settings.
+    /// Starts it on a store with changed settings.
     pub(crate) async fn start_with(change: impl FnOnce(&mut store::Config)) -> Self {
         Self::start_of(change, Clock::system()).await
     }
@@ -99,12 +99,12 @@ impl Kit {
             Arc::new(summary::resource(widgets)),
         ];
         let draining = CancellationToken::new();
-        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
-        let api = Arc::new(Api::new(resources, store, clock, draining.clone(), &about).unwrap());
+        let info = ApiInfo { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let api = Arc::new(Api::new(resources, store, clock, draining.clone(), &info).unwrap());
         Self { api, draining, visibility: Visibility::Everything, tasks }
     }
 
-    /// The same API as somebody else sees it.
+    /// The same API with another visibility.
     pub(crate) fn seen_by(&self, visibility: Visibility) -> Self {
         Self {
             api: Arc::clone(&self.api),
@@ -151,7 +151,7 @@ impl Kit {
         Answer { code, headers, text: String::from_utf8_lossy(&bytes).into_owned(), bytes }
     }
 
-    /// The code of a request whose path may be none that a router takes.
+    /// The code of a request whose path may be invalid.
     pub(crate) async fn code_of(&self, method: Method, url: &str) -> u16 {
         match RequestInfo::parse(&method, &url.parse().unwrap()) {
             Ok(_) => self.ask(method, url, &[], Vec::new()).await.code,
@@ -188,7 +188,7 @@ impl Kit {
         self.ask(Method::PATCH, url, &[("content-type", &kind)], body.to_string()).await
     }
 
-    /// Makes a widget of this name and colour.
+    /// Creates a widget with this name and colour.
     pub(crate) async fn widget(&self, name: &str, colour: &str) -> Value {
         let body = serde_json::json!({"metadata": {"name": name}, "spec": {"colour": colour}});
         let answer = self.post(LIST, &body).await;
@@ -233,7 +233,7 @@ impl Events {
         }
     }
 
-    /// What came of the stream in one piece; nothing of it may have been read before.
+    /// The first chunk of the stream. Nothing may have been read before.
     pub(crate) async fn chunk(&mut self) -> Bytes {
         let chunk = tokio::time::timeout(WAIT, self.stream.next()).await.expect("an event in time");
         chunk.expect("the stream goes on").unwrap()

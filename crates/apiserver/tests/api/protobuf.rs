@@ -4,7 +4,7 @@ use meta::protobuf::{Message, body};
 use serde_json::{Value, json};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-/// As the garbage collector asks.
+/// The `Accept` header of the garbage collector.
 const PARTIAL: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
                        application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
@@ -12,7 +12,7 @@ fn lists() -> String {
     PARTIAL.replace("Metadata;", "MetadataList;")
 }
 
-/// What protobuf says of an object.
+/// What the protobuf answer contains of an object.
 fn metadata_of(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }

@@ -126,7 +126,7 @@ async fn a_large_list_comes_in_pieces_and_compressed_when_asked() {
     let plain = kit.get(LIST).await;
     assert!(plain.text.len() > 12 * 20_000);
     assert_eq!(plain.json()["items"].as_array().unwrap().len(), 12);
-    // Nothing is made whole for people either.
+    // A large list is not indented for people either.
     let browser = [("user-agent", "Mozilla/5.0 (X11; Linux x86_64)")];
     for (url, headers) in [(LIST.to_owned(), &browser[..]), (format!("{LIST}?pretty=true"), &[][..])] {
         let pieces = pieces(&kit, &url, headers).await;

@@ -1,4 +1,4 @@
-//! What a caller does not see gives one answer, whatever state it is in; and what a write may tell of it.
+//! The answers about objects that a caller does not see are the same whatever their state, also those of writes.
 
 use crate::kit::{Answer, Kit, LIST};
 use http::Method;
@@ -133,7 +133,7 @@ async fn a_field_of_the_servers_is_its_own() {
     assert_eq!(kit.patch(&format!("{WORKSHOPS}/w"), "merge-patch", &gloss).await.code, 200);
     let mut seen = read;
     for phase in 0.. {
-        // What admission reads is a moment old.
+        // Admission reads the cache, which may lag a moment.
         let status = json!({"status": {"phase": phase.to_string()}});
         seen = kit.patch(&format!("{url}/status"), "merge-patch", &status).await.json();
         if seen["spec"]["finish"] == "gloss" {
@@ -184,7 +184,7 @@ async fn an_owner_is_seen_and_of_the_same_tenant() {
         200,
         "an owner that is gone stays"
     );
-    // Nobody can be asked in these tests: who may not hold an owner back is refused.
+    // There is no authorizer in these tests, so `blockOwnerDeletion` is refused.
     let blocked = theirs.post(LIST, &with("b", "Workshop", "foreign", &foreign, true)).await;
     assert_eq!(blocked.code, 403, "{}", blocked.text);
     assert!(blocked.message().contains("cannot set blockOwnerDeletion"), "{}", blocked.message());

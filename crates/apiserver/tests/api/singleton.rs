@@ -1,4 +1,4 @@
-//! A kind of one object a caller.
+//! A kind with one object for each caller.
 
 use crate::kit::Kit;
 use http::Method;

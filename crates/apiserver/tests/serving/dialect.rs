@@ -1,7 +1,7 @@
-//! Names and passwords, at the routes that take them.
+//! Names and passwords at the routes with a dialect.
 
 use crate::support::{WIDGETS, World};
-use apiserver::authz::Admits;
+use apiserver::authz::RouteAccess;
 use apiserver::flow::Class;
 use apiserver::routes::{Route, Routes};
 use base64::Engine as _;
@@ -49,8 +49,8 @@ async fn who_comes_with_a_password_is_no_user_of_the_cluster() {
 
 #[test]
 fn a_stream_has_no_dialect() {
-    let door = crate::support::door::route();
-    assert!(Routes::new(vec![Route { class: Class::Stream, ..door.clone() }]).is_err());
-    let plain = Route::document("/other", Admits::Everybody, |_, _| Response::default());
-    assert!(Routes::new(vec![door, plain]).is_ok());
+    let password_route = crate::support::password_route::route();
+    assert!(Routes::new(vec![Route { class: Class::Stream, ..password_route.clone() }]).is_err());
+    let plain = Route::document("/other", RouteAccess::Public, |_, _| Response::default());
+    assert!(Routes::new(vec![password_route, plain]).is_ok());
 }

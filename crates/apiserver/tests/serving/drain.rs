@@ -28,7 +28,7 @@ async fn nothing_under_way_is_cut_when_the_server_drains_under_load() {
                             return answered + 1;
                         }
                     }
-                    // A connection may only go between requests, and only once the server was told to stop.
+                    // A connection may only close between requests, and only after the server was told to stop.
                     Err(error) => {
                         assert!(after_stop || stopped.load(Ordering::SeqCst), "cut before the stop: {error}");
                         let unprocessed = format!("{error:?}").contains("NO_ERROR, Remote");
@@ -67,7 +67,7 @@ async fn nothing_under_way_is_cut_when_the_server_drains_under_load() {
     for task in load {
         answered += task.await.unwrap();
     }
-    // The watch, the slow one and the one during the delay came beside the load.
+    // The load, and the watch, the slow request and the one during the delay.
     assert_eq!(
         world.echo.handled.load(Ordering::SeqCst),
         answered + 3,

@@ -68,7 +68,7 @@ async fn a_certificate_without_its_key_ends_the_handshake() {
         assert_eq!(honest.send(Method::GET, WIDGETS, &ROOT).await.user(), "root", "{version:?}");
         let refused = match connect(&thief).await {
             Err(_) => true,
-            // TLS 1.3 lets the client finish first: the first request shows it.
+            // With TLS 1.3 the client finishes the handshake first, so only the first request fails.
             Ok(mut client) => client.try_send(Method::GET, "/readyz", &[]).await.is_err(),
         };
         assert!(refused, "possession of the key was not checked in {version:?}");

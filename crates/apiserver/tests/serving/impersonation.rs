@@ -61,7 +61,7 @@ async fn each_attribute_is_asked_for_and_the_refusal_names_it() {
     ];
     let headers: Vec<_> = JANE.into_iter().filter(|(name, _)| *name != "impersonate-extra-scopes").collect();
     for (missing, message) in cases {
-        // A server of its own: an answer holds for a while.
+        // A new server, since the answers of reviews are cached.
         let world = World::start().await;
         world.kube.allow(move |spec| spec["resourceAttributes"]["resource"] != missing);
         let support = world.client_ca.client("support", &["helpers"]);
@@ -171,7 +171,7 @@ async fn neither_tenants_nor_strangers_nor_a_proxy_become_somebody_else() {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         root.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).chain(more).collect::<Vec<_>>()
     };
-    // The rules of this server let a tenant's administrator do anything with it; he stays who he is.
+    // The program's rules allow an administrator everything in his tenant, but not to impersonate.
     for (who, identity, headers) in [
         ("a tenant's administrator", None, with(&[("authorization", &token)])),
         ("anonymous", None, with(&[])),

@@ -12,7 +12,7 @@ fn user(name: &str) -> [(&str, &str); 3] {
 
 #[tokio::test]
 async fn who_finds_no_room_gets_429_and_masters_get_in() {
-    // Half of it is what one tenant gets.
+    // One tenant gets half of these.
     let world = World::start_with(|settings| settings.limits = few(4)).await;
     let mut waiting = Vec::new();
     for _ in 0..2 {
@@ -131,7 +131,7 @@ async fn a_request_ends_at_its_deadline() {
 #[tokio::test]
 async fn tokens_that_nobody_knows_keep_no_review_from_those_that_were_good() {
     let world = World::start_with(|settings| {
-        settings.limits.strangers = 2;
+        settings.limits.unauthenticated_reviews = 2;
         settings.review_ttl = std::time::Duration::ZERO;
     })
     .await;
@@ -168,7 +168,7 @@ async fn tokens_that_nobody_knows_keep_no_review_from_those_that_were_good() {
 
 #[tokio::test]
 async fn what_callers_without_credentials_ask_is_reviewed_within_a_limit() {
-    let world = World::start_with(|settings| settings.limits.strangers = 1).await;
+    let world = World::start_with(|settings| settings.limits.unauthenticated_reviews = 1).await;
     let asked = |n: usize| format!("/nowhere/{n}");
     let held = world.kube.hold_rights().await;
     let mut first = world.client(None).await;
@@ -215,7 +215,7 @@ async fn whoever_asks_to_be_many_has_no_more_under_way_than_his_share() {
     let world = World::start_with(|settings| settings.limits = few(6)).await;
     let reviews = || world.kube.access_reviews.lock().unwrap().len();
     let support = world.client_ca.client("support", &[]);
-    // Kube-apiserver is not asked about users of a token issuer.
+    // There are no reviews by kube-apiserver for the users of a token issuer.
     let token = format!("Bearer {}", world.signer.token(|_| {}));
     let mut quiet = world.client(None).await;
     let inside = tokio::spawn({
@@ -264,7 +264,7 @@ async fn whoever_asks_to_be_many_has_no_more_under_way_than_his_share() {
 async fn connections_of_one_who_is_known_keep_no_other_out() {
     let world = World::start_with(|settings| {
         settings.connections = 10;
-        settings.strangers = 2;
+        settings.unauthenticated_connections = 2;
     })
     .await;
     let [busy, quiet] = ["busy", "quiet"].map(|name| world.client_ca.client(name, &[]));

@@ -1,4 +1,4 @@
-//! A whole server in this process, over real TLS: who is let in, what he may do, and how it ends.
+//! A whole server in this process, over real TLS: authentication, authorization, limits and shutdown.
 
 mod support;
 
@@ -16,7 +16,7 @@ mod reload;
 mod reviews;
 mod routes;
 mod sockets;
-mod tenure;
+mod stream_authorization;
 mod tokens;
 mod traces;
 

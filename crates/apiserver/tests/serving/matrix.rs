@@ -32,7 +32,7 @@ const ROUTES: [(&str, &str); 22] = [
     ("GET", "/readyz/ping"),
 ];
 
-/// What each kind of caller gets at each route. A change of this file is a change of somebody's rights.
+/// The answer to each kind of caller at each route. A change of this file changes somebody's rights.
 #[tokio::test]
 async fn the_authorization_matrix_is_as_recorded() {
     let world = World::start().await;
@@ -94,7 +94,7 @@ async fn the_authorization_matrix_is_as_recorded() {
     );
 }
 
-/// What the caller sees where he gets as far as an object, else the code.
+/// The caller's visibility if the handler is reached, else the code.
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where this does")]
 async fn outcome(client: &mut Client, method: &str, path: &str, headers: &[(&str, &str)]) -> String {
     let mut request = Request::builder().method(method).uri(path).header("host", "localhost");

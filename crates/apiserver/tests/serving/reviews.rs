@@ -85,7 +85,7 @@ async fn without_kube_apiserver_masters_probes_and_tenants_go_on_and_others_wait
     assert_eq!((answer.code, answer.json()["reason"].as_str()), (503, Some("ServiceUnavailable")));
 }
 
-/// Two issuers, of which the cluster believes the first, too.
+/// Two issuers. Kube-apiserver accepts the first one too.
 async fn world_of_two() -> (World, std::path::PathBuf, [Issuer; 2]) {
     let issuers = [Issuer::start("one").await, Issuer::start("two").await];
     let first = json!({

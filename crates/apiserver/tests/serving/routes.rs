@@ -1,4 +1,4 @@
-//! What is served beside the resources.
+//! The routes at paths that belong to no resource.
 
 use crate::support::TenantPolicy;
 use crate::support::client::Client;
@@ -45,7 +45,7 @@ async fn a_route_has_its_own_methods_and_policy_and_its_callers_sight_of_the_sto
     assert_eq!(master.send(Method::GET, "/nowhere", &[]).await.json()["paths"], want, "with code 404");
 }
 
-/// kubectl asks for the namespace of an object that it does not find, and shows that error if it is a 404, too.
+/// If kubectl does not find an object, it also reads its namespace, and shows that error if it is a 404 too.
 #[tokio::test]
 async fn a_core_namespace_is_not_served_and_not_said_to_be_missing() {
     let served = Served::start_by(Arc::new(TenantPolicy), None, |_| {}).await;

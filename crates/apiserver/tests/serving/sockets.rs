@@ -1,7 +1,7 @@
 #![expect(clippy::indexing_slicing, clippy::panic, reason = "a test may panic")]
 
 use crate::support::served::Served;
-use crate::support::socket::{HANDSHAKE, Said, Socket, ask};
+use crate::support::socket::{HANDSHAKE, Socket, SocketMessage, ask};
 use crate::support::{WIDGETS, World, few, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -22,17 +22,21 @@ async fn a_watch_speaks_text_answers_pings_and_ends_with_the_server() {
     let mut socket = Socket::open(to, &watch(), &[("audit-id", "mine")]).await.unwrap();
     assert_eq!(socket.headers["audit-id"], "mine");
     assert!(!socket.headers.contains_key("sec-websocket-protocol"));
-    assert_eq!(socket.next().await, Said::Event(json!({"type": "ADDED"})));
-    socket.say(Message::Text("nobody listens".into())).await;
-    socket.say(Message::Ping("there?".into())).await;
-    assert_eq!(socket.next().await, Said::Pong(b"there?".to_vec()));
+    assert_eq!(socket.next().await, SocketMessage::Event(json!({"type": "ADDED"})));
+    socket.send_message(Message::Text("nobody listens".into())).await;
+    socket.send_message(Message::Ping("there?".into())).await;
+    assert_eq!(socket.next().await, SocketMessage::Pong(b"there?".to_vec()));
     let metrics = world.metrics().await;
     assert!(metrics.contains("apiserver_longrunning_requests 1"), "{metrics}");
 
     world.tasks.cancel();
-    assert_eq!(socket.next().await, Said::Event(json!({"type": "BOOKMARK"})), "what was due is still said");
-    assert_eq!(socket.next().await, Said::End(1001), "going away");
-    assert_eq!(socket.next().await, Said::Cut);
+    assert_eq!(
+        socket.next().await,
+        SocketMessage::Event(json!({"type": "BOOKMARK"})),
+        "what was due is still said"
+    );
+    assert_eq!(socket.next().await, SocketMessage::Close(1001), "going away");
+    assert_eq!(socket.next().await, SocketMessage::Disconnected);
     (&mut world.served).await.unwrap().unwrap();
 }
 
@@ -45,12 +49,12 @@ async fn a_client_that_closes_gives_its_place_back() {
     let mut first = Socket::open(to, &watch(), &credentials).await.unwrap();
     let (code, headers, _) = Socket::open(to, &watch(), &credentials).await.err().unwrap();
     assert_eq!((code, headers["retry-after"].as_bytes()), (429, b"1".as_slice()));
-    first.say(Message::Close(None)).await;
+    first.send_message(Message::Close(None)).await;
     until("the place is free", async || Socket::open(to, &watch(), &credentials).await.is_ok()).await;
-    assert_eq!(first.next().await, Said::Event(json!({"type": "ADDED"})));
-    assert_eq!(first.next().await, Said::Agreed);
-    assert_eq!(first.next().await, Said::Cut);
-    // The second one went without a word.
+    assert_eq!(first.next().await, SocketMessage::Event(json!({"type": "ADDED"})));
+    assert_eq!(first.next().await, SocketMessage::CloseReply);
+    assert_eq!(first.next().await, SocketMessage::Disconnected);
+    // The second one ended without a close frame.
     until("both are gone", async || world.metrics().await.contains("apiserver_longrunning_requests 0")).await;
 }
 
@@ -58,7 +62,7 @@ async fn a_client_that_closes_gives_its_place_back() {
 async fn the_sockets_of_one_user_make_room_as_his_connections_do() {
     let world = World::start_with(|settings| {
         settings.connections = 16;
-        settings.strangers = 4;
+        settings.unauthenticated_connections = 4;
     })
     .await;
     let (master, aggregator) = (world.master(), world.aggregator());
@@ -76,11 +80,11 @@ async fn the_sockets_of_one_user_make_room_as_his_connections_do() {
             sockets.push(socket);
         }
         let (mut first, mut last) = (sockets.swap_remove(0), sockets.pop().unwrap());
-        assert_eq!(first.next().await, Said::Event(json!({"type": "ADDED"})));
-        assert_eq!(first.next().await, Said::Cut, "it made room");
-        assert_eq!(last.next().await, Said::Event(json!({"type": "ADDED"})));
-        last.say(Message::Ping("there?".into())).await;
-        assert_eq!(last.next().await, Said::Pong(b"there?".to_vec()));
+        assert_eq!(first.next().await, SocketMessage::Event(json!({"type": "ADDED"})));
+        assert_eq!(first.next().await, SocketMessage::Disconnected, "it made room");
+        assert_eq!(last.next().await, SocketMessage::Event(json!({"type": "ADDED"})));
+        last.send_message(Message::Ping("there?".into())).await;
+        assert_eq!(last.next().await, SocketMessage::Pong(b"there?".to_vec()));
         let other = Socket::open((world.address, &world.serving_ca, Some(&master)), &watch, &[]).await;
         assert!(other.is_ok(), "another one's");
     }
@@ -142,7 +146,7 @@ async fn a_page_brings_its_token_among_the_subprotocols() {
     };
     let mut socket = open(&format!("{good}, json.k8s.io")).await.ok().unwrap();
     assert_eq!(socket.headers["sec-websocket-protocol"], "json.k8s.io", "the token is not echoed");
-    assert_eq!(socket.next().await, Said::Event(json!({"type": "ADDED"})));
+    assert_eq!(socket.next().await, SocketMessage::Event(json!({"type": "ADDED"})));
     for bad in [good.clone(), format!("{expired}, json.k8s.io"), format!("{good}, {good}, json.k8s.io")] {
         assert_eq!(open(&bad).await.err(), Some(401));
     }
@@ -156,16 +160,16 @@ async fn a_stream_that_panics_is_cut_and_counted_whatever_it_runs_over() {
     let (address, ca, master) = (world.address, &world.serving_ca, world.master());
     let path = format!("{}&fieldSelector=metadata.name%3Dbroken", watch());
     let mut socket = Socket::open((address, ca, Some(&master)), &path, &[]).await.unwrap();
-    assert_eq!(socket.next().await, Said::Event(json!({"type": "ADDED"})));
-    assert_eq!(socket.next().await, Said::End(1011), "an internal error");
+    assert_eq!(socket.next().await, SocketMessage::Event(json!({"type": "ADDED"})));
+    assert_eq!(socket.next().await, SocketMessage::Close(1011), "an internal error");
     let chunked = ask(address, ca, Some(&master), &path, &[]).await;
     assert_eq!(chunked.status(), 200);
     assert!(chunked.into_body().collect().await.is_err(), "not a clean end");
     assert!(world.metrics().await.contains("apiserver_panics_total 2"));
 }
 
-fn brief(said: Said) -> (String, String) {
-    let Said::Event(event) = said else { panic!("{said:?}") };
+fn brief(said: SocketMessage) -> (String, String) {
+    let SocketMessage::Event(event) = said else { panic!("{said:?}") };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
 }
@@ -185,18 +189,18 @@ async fn a_real_watch_tells_what_the_chunked_one_tells() {
         .open("timeoutSeconds=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan")
         .await
         .unwrap();
-    assert_eq!(short.next().await, Said::End(1000), "its time is over");
-    assert_eq!(short.next().await, Said::Cut);
+    assert_eq!(short.next().await, SocketMessage::Close(1000), "its time is over");
+    assert_eq!(short.next().await, SocketMessage::Disconnected);
 
     let mut future = served.open(&format!("{informer}&resourceVersion=999999999")).await.unwrap();
     assert_eq!(brief(future.next().await).0, "ERROR");
-    assert_eq!(future.next().await, Said::End(1000));
+    assert_eq!(future.next().await, SocketMessage::Close(1000));
 
     let (code, ..) = served.open("sendInitialEvents=true").await.err().unwrap();
     assert_eq!(code, 422, "parameters are refused over HTTP");
 
     served.tasks.cancel();
-    assert_eq!(socket.next().await, Said::End(1001), "the server goes away");
+    assert_eq!(socket.next().await, SocketMessage::Close(1001), "the server goes away");
     (&mut served.served).await.unwrap().unwrap();
 }
 
@@ -206,7 +210,7 @@ async fn metadata_comes_in_protobuf_one_binary_message_an_event() {
     served.create("a").await;
     let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     let mut socket = served.open_with("resourceVersion=0", &[("accept", accept)]).await.unwrap();
-    let Said::Event(event) = socket.next().await else { panic!("no event") };
+    let SocketMessage::Event(event) = socket.next().await else { panic!("no event") };
     assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("a")));
     assert_eq!(event["object"]["kind"], "PartialObjectMetadata");
     served.create("b").await;

@@ -1,4 +1,4 @@
-//! Certificates, a fake kube-apiserver, a handler that tells what it was given, and clients.
+//! Certificates, a fake kube-apiserver, a handler that echoes its input, and clients.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,7 +8,7 @@
 )]
 
 pub(crate) mod client;
-pub(crate) mod door;
+pub(crate) mod password_route;
 pub(crate) mod issuer;
 pub(crate) mod kube_api;
 pub(crate) mod logs;
@@ -20,11 +20,11 @@ pub(crate) mod tokens;
 
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::{jwks::KeySource, trust};
-use apiserver::authz::{Admits, AuthzVerdict, Policy, Right, Ruling};
+use apiserver::authz::{AuthzVerdict, Policy, Right, RouteAccess, Ruling};
 use apiserver::caller::{Caller, Via};
 use apiserver::flow::Limits;
-use apiserver::routes::{Reach, Route};
-use apiserver::server::{Handler, Parts, Server, ServerSettings};
+use apiserver::routes::{PathMatch, Route};
+use apiserver::server::{Handler, Server, ServerParts, ServerSettings};
 use apiserver::{RequestContext, RequestInfo, Verb};
 use axum::body::{Body, Bytes};
 use client::{Answer, Client};
@@ -46,15 +46,15 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const ISSUER: &str = "https://tokens.example.io";
 pub(crate) const AUDIENCE: &str = "widgets";
-/// Where things are that nobody has to be told.
+/// The resource path of most requests.
 pub(crate) const WIDGETS: &str = "/apis/example.io/v1/namespaces/box/widgets";
 
-/// Tenant administrators rule their tenant, but for `finalize`; everything else is for the reviews.
+/// Allows the administrators of a tenant everything but `finalize`. Reviews decide about all others.
 pub(crate) struct TenantPolicy;
 
 impl Policy for TenantPolicy {
     fn judge(&self, caller: &Caller, info: &RequestInfo, operator: bool) -> Ruling {
-        let sight = match &caller.tenant {
+        let visibility = match &caller.tenant {
             _ if operator => Visibility::Everything,
             Some(tenant) => Visibility::tenant(tenant),
             None => Visibility::Nothing,
@@ -67,7 +67,7 @@ impl Policy for TenantPolicy {
             Some(_) if rules => AuthzVerdict::Allow,
             _ => AuthzVerdict::NoOpinion,
         };
-        Ruling { verdict, sight: Ok(sight) }
+        Ruling { verdict, visibility: Ok(visibility) }
     }
 
     fn operator_right(&self) -> Right {
@@ -75,13 +75,13 @@ impl Policy for TenantPolicy {
     }
 }
 
-/// Answers with what it was given. An object called `panic` panics, `slow` waits to be released, a watch streams
-/// until the server drains; that of an object called `broken` panics after its first event.
+/// Answers with its input. A request for an object `panic` panics, one for `slow` waits to be released. A watch streams
+/// until the server drains; that of an object `broken` panics after its first event.
 #[derive(Clone)]
 pub(crate) struct Echo {
     pub(crate) release: Arc<Semaphore>,
     pub(crate) waiting: Arc<AtomicUsize>,
-    /// How many requests came this far.
+    /// How many requests the handler got.
     pub(crate) handled: Arc<AtomicUsize>,
     pub(crate) draining: CancellationToken,
 }
@@ -123,7 +123,7 @@ impl Echo {
         ))]);
         let draining = self.draining.clone();
         let rest = futures_util::stream::once(async move {
-            // What came before it is sent.
+            // So that the first event is sent.
             tokio::task::yield_now().await;
             assert!(!broken, "on purpose");
             draining.cancelled().await;
@@ -133,7 +133,7 @@ impl Echo {
     }
 }
 
-/// A server under test and all that it trusts.
+/// A server under test, and all that it trusts.
 pub(crate) struct World {
     pub(crate) address: SocketAddr,
     pub(crate) serving_ca: Ca,
@@ -194,7 +194,7 @@ impl World {
         settings.drain = Duration::from_secs(10);
         let keys = KeySource::File(dir.join("jwks.json"));
         let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
-        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
+        settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);
         change(&mut settings);
 
         let draining = CancellationToken::new();
@@ -202,7 +202,7 @@ impl World {
         let handled = Arc::default();
         let echo = Echo { release, waiting, handled, draining: draining.clone() };
         let ready = Health::new();
-        let parts = Parts {
+        let parts = ServerParts {
             handler: echo.clone(),
             resources: Vec::new(),
             routes: documents(),
@@ -226,7 +226,7 @@ impl World {
         Client::connect(self.address, &self.serving_ca, identity, "http/1.1").await.unwrap()
     }
 
-    /// One GET of the widgets on a connection of its own.
+    /// One GET of the widgets on a new connection.
     pub(crate) async fn get(&self, identity: Option<&Identity>, headers: &[(&str, &str)]) -> Answer {
         self.client(identity).await.send(Method::GET, WIDGETS, headers).await
     }
@@ -246,12 +246,13 @@ impl World {
     }
 }
 
-/// As much of discovery as rights are asked for.
+/// Empty discovery documents: the tests check only who may read them.
 fn documents() -> Vec<Route> {
     let of = |root: &str| {
-        Route::document(root, Admits::Authenticated, |_, _| Response::default()).reaching(Reach::Tree)
+        Route::document(root, RouteAccess::Authenticated, |_, _| Response::default())
+            .with_path_match(PathMatch::Prefix)
     };
-    vec![of("/apis"), of("/openapi"), door::route()]
+    vec![of("/apis"), of("/openapi"), password_route::route()]
 }
 
 pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {
@@ -260,7 +261,7 @@ pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {
     std::fs::write(dir.join("tls.crt"), identity.chain_pem()).unwrap();
 }
 
-/// Polls until something holds; gives up after ten seconds.
+/// Polls until the condition is true; panics after ten seconds.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
     while !holds().await {
@@ -289,7 +290,7 @@ pub(crate) fn trust_file(path: PathBuf) -> trust::TrustSettings {
     trust::TrustSettings { client_ca_file: Some(path), proxy: None }
 }
 
-/// What is seen, or whose.
+/// The visibility as a text: the tenants, if it is limited to some.
 fn shown(visibility: &Visibility) -> String {
     match visibility {
         Visibility::Tenants(sights) => {

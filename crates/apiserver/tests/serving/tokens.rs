@@ -95,7 +95,7 @@ async fn keys_behind_a_url_are_discovered_and_fetched_again_for_an_unknown_key()
     let world = World::start_with(|settings| {
         let keys = KeySource::Discovery { url: None, authorities: IssuerAuthorities::System };
         let issuer = JwtSettings::new(issuer.as_str(), vec![AUDIENCE.to_owned()], keys);
-        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
+        settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);
     })
     .await;
     assert_eq!(code(&world, &of_issuer(&first)).await, 200);
@@ -105,7 +105,7 @@ async fn keys_behind_a_url_are_discovered_and_fetched_again_for_an_unknown_key()
     assert_eq!(code(&world, &of_issuer(&first)).await, 401);
 }
 
-/// An issuer's two documents over plain HTTP on this machine; its name.
+/// Serves an issuer's two documents over plain HTTP on this machine. Returns its URL.
 #[expect(clippy::unwrap_used, reason = "a test fails where this does")]
 async fn serve_keys(keys: Arc<Mutex<String>>) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,28 +1,28 @@
-use crate::authn::config::validate::TenantNaming;
+use crate::authn::config::validate::TenantKeyPolicy;
 use crate::authn::issuers;
 use crate::authn::jwt::IssuerRules;
 use crate::caller::Caller;
 use serde_json::{Value, json};
 
-const KEYS: TenantNaming<'_> = TenantNaming { keys: &[], issuers: &[] };
+const KEYS: TenantKeyPolicy<'_> = TenantKeyPolicy { keys: &[], issuers: &[] };
 
 /// Issuers of a file whose `jwt` is this YAML.
 fn issuers(jwt: &str) -> Vec<IssuerRules> {
     let file =
         format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n{jwt}");
-    let (file, checked) = issuers::checked(file.as_bytes(), KEYS).unwrap();
-    let of = |(told, checked): (_, crate::authn::config::validate::Checked)| {
-        let told: crate::authn::config::JwtAuthenticator = told;
+    let (file, validated) = issuers::parse_and_validate(file.as_bytes(), KEYS).unwrap();
+    let of = |(config, validated): (_, crate::authn::config::validate::ValidatedIssuer)| {
+        let config: crate::authn::config::JwtAuthenticator = config;
         IssuerRules {
             is_cluster: false,
-            url: told.issuer.url,
-            audiences: told.issuer.audiences,
-            claims: checked.rules,
-            territories: checked.territories,
+            url: config.issuer.url,
+            audiences: config.issuer.audiences,
+            claims: validated.rules,
+            allowed_names: validated.allowed_names,
             tenant_keys: Vec::new(),
         }
     };
-    file.jwt.into_iter().zip(checked).map(of).collect()
+    file.jwt.into_iter().zip(validated).map(of).collect()
 }
 
 fn issuer(name: &str, mappings: &str) -> String {
@@ -33,7 +33,7 @@ fn issuer(name: &str, mappings: &str) -> String {
 }
 
 fn caller(rules: &IssuerRules, claims: &Value) -> Result<Caller, String> {
-    crate::authn::expression::deep(|| rules.caller(claims.as_object().unwrap())).unwrap()
+    crate::authn::expression::with_deep_stack(|| rules.caller(claims.as_object().unwrap())).unwrap()
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn rules_refuse_a_token_or_who_is_made_of_it() {
     let file =
         format!("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n{jwt}");
     assert!(
-        issuers::checked(file.as_bytes(), KEYS)
+        issuers::parse_and_validate(file.as_bytes(), KEYS)
             .unwrap_err()
             .contains("jwt[0].claimValidationRules[1].expression")
     );

@@ -1,4 +1,4 @@
-use super::validate::TenantNaming;
+use super::validate::TenantKeyPolicy;
 use crate::authn::issuers;
 
 const TENANT: &str = "business.tkestack.io/tenantid";
@@ -6,9 +6,12 @@ const TENANT: &str = "business.tkestack.io/tenantid";
 fn error(jwt: &str) -> String {
     let keys = [TENANT.to_owned()];
     let issuers = ["https://named".to_owned()];
-    let tenants = TenantNaming { keys: &keys, issuers: &issuers };
+    let tenants = TenantKeyPolicy { keys: &keys, issuers: &issuers };
     let head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n";
-    issuers::checked(format!("{head}{jwt}").as_bytes(), tenants).map(drop).err().unwrap_or_default()
+    issuers::parse_and_validate(format!("{head}{jwt}").as_bytes(), tenants)
+        .map(drop)
+        .err()
+        .unwrap_or_default()
 }
 
 /// One issuer with these fields of it, and these mappings.

@@ -1,8 +1,8 @@
-use super::apart;
+use super::name_conflicts;
 use super::{AnonymousAuth, ClaimValidationRule, Issuer, JwtAuthenticator, PrefixedClaimOrExpression};
+use crate::authn::allowed_names::IssuerNames;
 use crate::authn::claims::{ClaimRule, ClaimRules, ExtraRule, NameRule, UserRule, ValueRule};
-use crate::authn::expression::{Expression, Subject, Wanted};
-use crate::authn::territory::Territories;
+use crate::authn::expression::{ExpectedType, Expression, RootVariable};
 use http::Uri;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
@@ -17,30 +17,30 @@ const BOTH: &str = "claim and expression can't both be set";
 const EMAIL: &str = "claims.email_verified must be used in claimMappings.username.expression or \
     claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in \
     claimMappings.username.expression";
-/// Characters of a path besides letters and digits.
+/// Characters that the path of an extra key may have besides letters and digits.
 const PATH_CHARACTERS: &str = "/-._~%!$&'()*+,;=:";
 
-/// Who may name a tenant.
+/// Which issuers may name a tenant, and by which extra keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TenantNaming<'a> {
-    /// Extra keys that name one.
+pub(crate) struct TenantKeyPolicy<'a> {
+    /// Extra keys that name a tenant.
     pub(crate) keys: &'a [String],
     /// Issuers who may use them.
     pub(crate) issuers: &'a [String],
 }
 
-/// An issuer that meets what Kubernetes demands.
+/// An issuer that is valid by the rules of Kubernetes.
 #[derive(Clone, Debug)]
-pub(crate) struct Checked {
+pub(crate) struct ValidatedIssuer {
     pub(crate) rules: ClaimRules,
-    pub(crate) territories: Territories,
+    pub(crate) allowed_names: IssuerNames,
 }
 
-/// Checks all issuers of a file, on a deep stack.
+/// Validates all issuers of a file. Must run on a deep stack.
 pub(crate) fn check(
     jwt: &[JwtAuthenticator],
-    tenants: TenantNaming<'_>,
-) -> Result<Vec<Checked>, FieldErrors> {
+    tenants: TenantKeyPolicy<'_>,
+) -> Result<Vec<ValidatedIssuer>, FieldErrors> {
     let root = Path::new("jwt");
     if jwt.len() > ISSUERS_MAX {
         return Err(vec![FieldError::too_many(&root, jwt.len(), ISSUERS_MAX)]);
@@ -62,18 +62,18 @@ pub(crate) fn check(
     }
     let rules: Vec<ClaimRules> =
         jwt.iter().enumerate().map(|(index, one)| rules(one, &root.index(index), &mut errors)).collect();
-    divided(rules, errors)
+    with_allowed_names(rules, errors)
 }
 
-/// The same for the issuers of the program's settings.
-pub(crate) fn check_rules(jwt: &[JwtAuthenticator]) -> Result<Vec<Checked>, FieldErrors> {
+/// Validates the mappings and rules of issuers from the program's settings. Must run on a deep stack.
+pub(crate) fn check_rules(jwt: &[JwtAuthenticator]) -> Result<Vec<ValidatedIssuer>, FieldErrors> {
     let mut errors = Vec::new();
     let path = |index| Path::new("jwt").index(index);
     let rules = jwt.iter().enumerate().map(|(index, one)| rules(one, &path(index), &mut errors)).collect();
-    divided(rules, errors)
+    with_allowed_names(rules, errors)
 }
 
-/// What is wrong with the rule for callers without credentials.
+/// What is wrong with the rule for anonymous callers.
 pub(crate) fn anonymous(anonymous: &AnonymousAuth) -> Option<FieldError> {
     let paths: Vec<&str> = anonymous.conditions.iter().map(|condition| condition.path.as_str()).collect();
     let detail = "enabled should be set to true when conditions are defined";
@@ -81,20 +81,23 @@ pub(crate) fn anonymous(anonymous: &AnonymousAuth) -> Option<FieldError> {
     (!anonymous.enabled && !paths.is_empty()).then(|| FieldError::invalid(&path, &Value::from(paths), detail))
 }
 
-fn divided(rules: Vec<ClaimRules>, mut errors: FieldErrors) -> Result<Vec<Checked>, FieldErrors> {
-    let territories = apart::divide(&rules, &mut errors);
+fn with_allowed_names(
+    rules: Vec<ClaimRules>,
+    mut errors: FieldErrors,
+) -> Result<Vec<ValidatedIssuer>, FieldErrors> {
+    let allowed_names = name_conflicts::assign_names(&rules, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
-    let checked = |(rules, territories)| Checked { rules, territories };
-    Ok(rules.into_iter().zip(territories).map(checked).collect())
+    let checked = |(rules, allowed_names)| ValidatedIssuer { rules, allowed_names };
+    Ok(rules.into_iter().zip(allowed_names).map(checked).collect())
 }
 
 fn text(text: &str) -> Value {
     Value::from(text)
 }
 
-fn tenant_keys(one: &JwtAuthenticator, path: &Path, tenants: TenantNaming<'_>, errors: &mut FieldErrors) {
+fn tenant_keys(one: &JwtAuthenticator, path: &Path, tenants: TenantKeyPolicy<'_>, errors: &mut FieldErrors) {
     if tenants.issuers.contains(&one.issuer.url) {
         return;
     }
@@ -135,7 +138,7 @@ fn issuer(issuer: &Issuer, path: &Path, errors: &mut FieldErrors) {
 
 fn url(url: &str, path: &Path, errors: &mut FieldErrors) {
     let mut wrong = |detail: &str| errors.push(FieldError::invalid(path, &text(url), detail));
-    // The parser of URIs drops the fragment.
+    // The URI parser drops the fragment.
     let (address, fragment) = url.split_once('#').unwrap_or((url, ""));
     let uri: Uri = match address.parse() {
         Ok(uri) => uri,
@@ -181,7 +184,7 @@ fn audiences(issuer: &Issuer, path: &Path, errors: &mut FieldErrors) {
     }
 }
 
-/// The rules for the claims of an issuer. A rule that cannot be read adds an error.
+/// The rules for the claims of an issuer. Adds an error for each rule that is invalid.
 fn rules(one: &JwtAuthenticator, path: &Path, errors: &mut FieldErrors) -> ClaimRules {
     let validation = claim_rules(&one.claim_validation_rules, &path.child("claimValidationRules"), errors);
     let (mappings, at) = (&one.claim_mappings, path.child("claimMappings"));
@@ -210,7 +213,7 @@ fn rules(one: &JwtAuthenticator, path: &Path, errors: &mut FieldErrors) -> Claim
         validation,
         users: user_rules(one, &path.child("userValidationRules"), errors),
     };
-    if rules.names_email_without_looking_at_it() {
+    if rules.uses_unverified_email() {
         let source = &mappings.username.expression;
         errors.push(FieldError::invalid(&at.child("username").child("expression"), &text(source), EMAIL));
     }
@@ -218,16 +221,16 @@ fn rules(one: &JwtAuthenticator, path: &Path, errors: &mut FieldErrors) -> Claim
 }
 
 fn expression(source: &str, path: &Path, errors: &mut FieldErrors) -> Option<Expression> {
-    compiled(source, (Subject::Claims, Wanted::Anything), path, errors)
+    compiled(source, (RootVariable::Claims, ExpectedType::Any), path, errors)
 }
 
 fn compiled(
     source: &str,
-    (subject, wanted): (Subject, Wanted),
+    (subject, expected): (RootVariable, ExpectedType),
     path: &Path,
     errors: &mut FieldErrors,
 ) -> Option<Expression> {
-    Expression::compile(source, subject, wanted)
+    Expression::compile(source, subject, expected)
         .map_err(|why| errors.push(FieldError::invalid(path, &text(source), &why)))
         .ok()
 }
@@ -285,8 +288,8 @@ fn claim_rules(rules: &[ClaimValidationRule], path: &Path, errors: &mut FieldErr
                     errors.push(FieldError::duplicate(&at.child("expression"), &text(source)));
                     continue;
                 }
-                let wanted = (Subject::Claims, Wanted::Bool);
-                let expression = compiled(source, wanted, &at.child("expression"), errors);
+                let expected = (RootVariable::Claims, ExpectedType::Bool);
+                let expression = compiled(source, expected, &at.child("expression"), errors);
                 let message = rule.message.clone();
                 found.extend(expression.map(|expression| ClaimRule::Expression { expression, message }));
             }
@@ -306,7 +309,8 @@ fn user_rules(one: &JwtAuthenticator, path: &Path, errors: &mut FieldErrors) -> 
         } else if !seen.insert(&rule.expression) {
             errors.push(FieldError::duplicate(&at, &text(&rule.expression)));
         } else {
-            let expression = compiled(&rule.expression, (Subject::User, Wanted::Bool), &at, errors);
+            let expression =
+                compiled(&rule.expression, (RootVariable::User, ExpectedType::Bool), &at, errors);
             let message = rule.message.clone();
             found.extend(expression.map(|expression| UserRule { expression, message }));
         }

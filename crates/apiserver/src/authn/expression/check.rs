@@ -1,14 +1,14 @@
-use super::kind::{Kind, Start};
-use super::signatures::{METHODS, Shape};
-use super::{Subject, escape, pattern, presence};
+use super::cel_type::{CelType, TextPrefix};
+use super::signatures::{METHODS, ValueType};
+use super::{RootVariable, escape, optional, pattern};
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// How deep a tree may be.
-const DEPTH: usize = 32;
-/// How many comprehensions may lie in each other.
-const NESTING: u32 = 2;
+/// The deepest tree that is accepted.
+const DEPTH_MAX: usize = 32;
+/// How deep comprehensions may be nested in each other.
+const NESTING_MAX: u32 = 2;
 
-/// The size of a token.
+/// The size of the claims of a token.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Size {
     pub(super) values: u64,
@@ -18,44 +18,44 @@ pub(super) struct Size {
 /// The cost of an evaluation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
-    /// Comprehensions in each other.
+    /// The deepest nesting of comprehensions.
     nesting: u32,
-    /// Whether lists are made out of texts.
+    /// Whether a text may be split into a list, which can then have as many elements as the text has bytes.
     splits: bool,
 }
 
 impl Cost {
-    /// The most values that its comprehensions look at.
+    /// An upper bound of the values that all comprehensions iterate over.
     pub(super) fn of(self, size: Size) -> u64 {
         let longest = if self.splits { size.values.saturating_add(size.bytes) } else { size.values };
         if self.nesting == 0 { 0 } else { longest.saturating_pow(self.nesting) }
     }
 }
 
-/// What the check finds out about an expression.
+/// The result of checking an expression.
 #[derive(Clone, Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedExpression {
     pub(super) is_bool: bool,
-    pub(super) starts: Start,
+    pub(super) prefix: TextPrefix,
     pub(super) cost: Cost,
 }
 
-/// A value as the check sees it, before there is a token.
+/// What is known of a value without a token.
 #[derive(Clone, Debug)]
-struct Seen {
-    kind: Kind,
-    starts: Start,
+struct Inferred {
+    cel_type: CelType,
+    prefix: TextPrefix,
 }
 
-impl From<Kind> for Seen {
-    fn from(kind: Kind) -> Self {
-        Self { kind, starts: Start::Unknown }
+impl From<CelType> for Inferred {
+    fn from(cel_type: CelType) -> Self {
+        Self { cel_type, prefix: TextPrefix::Unknown }
     }
 }
 
 struct Variable {
     name: String,
-    seen: Seen,
+    inferred: Inferred,
 }
 
 struct Checker {
@@ -64,53 +64,59 @@ struct Checker {
     cost: Cost,
 }
 
-/// Checks a tree, and rewrites the names of claims and the regular expressions for the library.
-pub(super) fn check(tree: &mut IdedExpr, subject: Subject) -> Result<Checked, String> {
-    let kind = match subject {
-        Subject::Claims => Kind::Map(Box::new(Kind::Dyn)),
-        Subject::User => Kind::User,
+/// Checks a tree, and rewrites names of claims, optional selections and regular expressions for the CEL library.
+pub(super) fn check(tree: &mut IdedExpr, root: RootVariable) -> Result<CheckedExpression, String> {
+    let cel_type = match root {
+        RootVariable::Claims => CelType::Map(Box::new(CelType::Dyn)),
+        RootVariable::User => CelType::User,
     };
-    let variable = Variable { name: subject.variable().to_owned(), seen: kind.into() };
+    let variable = Variable { name: root.name().to_owned(), inferred: cel_type.into() };
     let mut checker = Checker { variables: vec![variable], nesting: 0, cost: Cost::default() };
-    let seen = checker.visit(tree, DEPTH)?;
-    Ok(Checked { is_bool: seen.kind == Kind::Bool, starts: seen.starts, cost: checker.cost })
+    let inferred = checker.visit(tree, DEPTH_MAX)?;
+    Ok(CheckedExpression {
+        is_bool: inferred.cel_type == CelType::Bool,
+        prefix: inferred.prefix,
+        cost: checker.cost,
+    })
 }
 
-/// A kind for values of both kinds.
-fn join(one: &Kind, two: &Kind) -> Option<Kind> {
+/// A type that values of both types have.
+fn common_type(one: &CelType, two: &CelType) -> Option<CelType> {
     Some(match (one, two) {
         (one, two) if one == two => one.clone(),
-        (Kind::Dyn, _) | (_, Kind::Dyn) => Kind::Dyn,
-        (Kind::List(one), Kind::List(two)) => Kind::List(Box::new(join(one, two)?)),
-        (Kind::Map(one), Kind::Map(two)) => Kind::Map(Box::new(join(one, two)?)),
-        (Kind::Optional(one), Kind::Optional(two)) => Kind::Optional(Box::new(join(one, two)?)),
+        (CelType::Dyn, _) | (_, CelType::Dyn) => CelType::Dyn,
+        (CelType::List(one), CelType::List(two)) => CelType::List(Box::new(common_type(one, two)?)),
+        (CelType::Map(one), CelType::Map(two)) => CelType::Map(Box::new(common_type(one, two)?)),
+        (CelType::Optional(one), CelType::Optional(two)) => {
+            CelType::Optional(Box::new(common_type(one, two)?))
+        }
         _ => return None,
     })
 }
 
-fn may_be(seen: &Seen, kind: &Kind) -> bool {
-    join(&seen.kind, kind).is_some()
+fn is_assignable(inferred: &Inferred, cel_type: &CelType) -> bool {
+    common_type(&inferred.cel_type, cel_type).is_some()
 }
 
-fn no_overload(function: &str, seen: &[Seen]) -> String {
-    let kinds = seen.iter().map(|seen| shown(&seen.kind)).collect::<Vec<_>>().join(", ");
-    format!("found no matching overload for '{function}' applied to '({kinds})'")
+fn no_overload(function: &str, inferred: &[Inferred]) -> String {
+    let types = inferred.iter().map(|inferred| type_name(&inferred.cel_type)).collect::<Vec<_>>().join(", ");
+    format!("found no matching overload for '{function}' applied to '({types})'")
 }
 
-/// CEL's name of a kind.
-fn shown(kind: &Kind) -> String {
-    match kind {
-        Kind::Dyn => "dyn".to_owned(),
-        Kind::Null => "null".to_owned(),
-        Kind::Bool => "bool".to_owned(),
-        Kind::Int => "int".to_owned(),
-        Kind::Uint => "uint".to_owned(),
-        Kind::Double => "double".to_owned(),
-        Kind::String => "string".to_owned(),
-        Kind::List(of) => format!("list({})", shown(of)),
-        Kind::Map(of) => format!("map(string, {})", shown(of)),
-        Kind::Optional(of) => format!("optional_type({})", shown(of)),
-        Kind::User => "kubernetes.UserInfo".to_owned(),
+/// CEL's name of a type.
+fn type_name(cel_type: &CelType) -> String {
+    match cel_type {
+        CelType::Dyn => "dyn".to_owned(),
+        CelType::Null => "null".to_owned(),
+        CelType::Bool => "bool".to_owned(),
+        CelType::Int => "int".to_owned(),
+        CelType::Uint => "uint".to_owned(),
+        CelType::Double => "double".to_owned(),
+        CelType::String => "string".to_owned(),
+        CelType::List(of) => format!("list({})", type_name(of)),
+        CelType::Map(of) => format!("map(string, {})", type_name(of)),
+        CelType::Optional(of) => format!("optional_type({})", type_name(of)),
+        CelType::User => "kubernetes.UserInfo".to_owned(),
     }
 }
 
@@ -119,257 +125,267 @@ fn unsupported(what: &str) -> String {
 }
 
 impl Checker {
-    fn visit(&mut self, tree: &mut IdedExpr, left: usize) -> Result<Seen, String> {
-        let left = left.checked_sub(1).ok_or_else(|| format!("nested more than {DEPTH} deep"))?;
+    fn visit(&mut self, tree: &mut IdedExpr, depth_left: usize) -> Result<Inferred, String> {
+        let depth_left =
+            depth_left.checked_sub(1).ok_or_else(|| format!("nested more than {DEPTH_MAX} deep"))?;
         match &mut tree.expr {
-            Expr::Literal(literal) => of_literal(literal),
+            Expr::Literal(literal) => infer_literal(literal),
             Expr::Ident(name) => {
                 let found = self.variables.iter().rev().find(|variable| variable.name == *name);
                 found
-                    .map(|variable| variable.seen.clone())
+                    .map(|variable| variable.inferred.clone())
                     .ok_or_else(|| format!("undeclared reference to '{name}' (in container '')"))
             }
             Expr::Select(select) => {
-                let of = self.visit(&mut select.operand, left)?;
-                select.field = escape::unescaped(&select.field);
-                let kind = field(&of.kind, &select.field)?;
-                let (test, optional) = (select.test, matches!(of.kind, Kind::Optional(_)));
-                if test || optional {
+                let of = self.visit(&mut select.operand, depth_left)?;
+                select.field = escape::unescape(&select.field);
+                let cel_type = field_type(&of.cel_type, &select.field)?;
+                let (test, is_optional) = (select.test, matches!(of.cel_type, CelType::Optional(_)));
+                if test || is_optional {
                     let select = std::mem::take(select);
                     let at = LiteralValue::String(select.field.into());
                     let at = IdedExpr { id: tree.id, expr: Expr::Literal(at) };
-                    let function = if test { presence::HAS } else { presence::CHOSEN };
+                    let function = if test { optional::HAS } else { optional::SELECT_OPTIONAL };
                     tree.expr = Expr::Call(CallExpr {
                         func_name: function.to_owned(),
                         target: None,
                         args: vec![*select.operand, at],
                     });
                 }
-                Ok(if test { Kind::Bool } else { kind }.into())
+                Ok(if test { CelType::Bool } else { cel_type }.into())
             }
             Expr::List(list) if list.optional_indices.is_empty() => {
-                let mut all = Seen { kind: Kind::Dyn, starts: Start::Nothing };
+                let mut all = Inferred { cel_type: CelType::Dyn, prefix: TextPrefix::NoText };
                 for (index, element) in list.elements.iter_mut().enumerate() {
-                    let seen = self.visit(element, left)?;
-                    let kind = if index == 0 { Some(seen.kind) } else { join(&all.kind, &seen.kind) };
-                    all.kind = kind.ok_or("the elements of a list are of different types")?;
-                    all.starts = all.starts.or(seen.starts);
+                    let inferred = self.visit(element, depth_left)?;
+                    let cel_type = if index == 0 {
+                        Some(inferred.cel_type)
+                    } else {
+                        common_type(&all.cel_type, &inferred.cel_type)
+                    };
+                    all.cel_type = cel_type.ok_or("the elements of a list are of different types")?;
+                    all.prefix = all.prefix.or(inferred.prefix);
                 }
-                Ok(Seen { kind: Kind::List(Box::new(all.kind)), starts: all.starts })
+                Ok(Inferred { cel_type: CelType::List(Box::new(all.cel_type)), prefix: all.prefix })
             }
             Expr::Map(map) => {
                 for entry in &mut map.entries {
                     let EntryExpr::MapEntry(entry) = &mut entry.expr else {
                         return Err(unsupported("an entry of a map"));
                     };
-                    let key = self.visit(&mut entry.key, left)?;
-                    if entry.optional || !may_be(&key, &Kind::String) {
+                    let key = self.visit(&mut entry.key, depth_left)?;
+                    if entry.optional || !is_assignable(&key, &CelType::String) {
                         return Err(unsupported("a map whose keys are not all texts"));
                     }
-                    self.visit(&mut entry.value, left)?;
+                    self.visit(&mut entry.value, depth_left)?;
                 }
-                Ok(Kind::Map(Box::new(Kind::Dyn)).into())
+                Ok(CelType::Map(Box::new(CelType::Dyn)).into())
             }
-            Expr::Call(call) => self.call(call, left),
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension, left),
+            Expr::Call(call) => self.call(call, depth_left),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension, depth_left),
             Expr::List(_) => Err(unsupported("an optional element")),
             Expr::Struct(object) => Err(unsupported(&format!("{:?}", object.type_name))),
             Expr::Unspecified => Err(unsupported("nothing")),
         }
     }
 
-    fn call(&mut self, call: &mut CallExpr, left: usize) -> Result<Seen, String> {
+    fn call(&mut self, call: &mut CallExpr, depth_left: usize) -> Result<Inferred, String> {
         if let Some(target) = &mut call.target {
             if let Expr::Ident(name) = &target.expr
                 && !self.variables.iter().any(|variable| variable.name == *name)
             {
                 let function = format!("{name}.{}", call.func_name);
-                let args = self.visit_all(&mut call.args, left)?;
-                return of_function(&function, &args);
+                let args = self.visit_all(&mut call.args, depth_left)?;
+                return infer_function(&function, &args);
             }
-            let mut seen = vec![self.visit(target, left)?];
-            seen.extend(self.visit_all(&mut call.args, left)?);
-            return self.method(call, &seen);
+            let mut inferred = vec![self.visit(target, depth_left)?];
+            inferred.extend(self.visit_all(&mut call.args, depth_left)?);
+            return self.method(call, &inferred);
         }
         if matches!(call.func_name.as_str(), operators::OPT_SELECT | operators::INDEX | operators::OPT_INDEX)
             && let [_, at] = call.args.as_mut_slice()
             && let Expr::Literal(LiteralValue::String(text)) = &mut at.expr
         {
-            *text = escape::unescaped(text.inner()).into();
+            *text = escape::unescape(text.inner()).into();
         }
-        let args = self.visit_all(&mut call.args, left)?;
-        let of_optional = args.first().is_some_and(|of| matches!(of.kind, Kind::Optional(_)));
-        let seen = of_operator(&call.func_name, &args);
+        let args = self.visit_all(&mut call.args, depth_left)?;
+        let is_optional_receiver = args.first().is_some_and(|of| matches!(of.cel_type, CelType::Optional(_)));
+        let inferred = infer_operator(&call.func_name, &args);
         if matches!(call.func_name.as_str(), operators::OPT_SELECT | operators::OPT_INDEX)
-            || (call.func_name == operators::INDEX && of_optional)
+            || (call.func_name == operators::INDEX && is_optional_receiver)
         {
-            presence::CHOSEN.clone_into(&mut call.func_name);
+            optional::SELECT_OPTIONAL.clone_into(&mut call.func_name);
         }
-        match seen {
-            Some(seen) => seen,
-            None => of_function(&call.func_name, &args),
+        match inferred {
+            Some(inferred) => inferred,
+            None => infer_function(&call.func_name, &args),
         }
     }
 
-    fn visit_all(&mut self, trees: &mut [IdedExpr], left: usize) -> Result<Vec<Seen>, String> {
-        trees.iter_mut().map(|tree| self.visit(tree, left)).collect()
+    fn visit_all(&mut self, trees: &mut [IdedExpr], depth_left: usize) -> Result<Vec<Inferred>, String> {
+        trees.iter_mut().map(|tree| self.visit(tree, depth_left)).collect()
     }
 
-    /// A method call; the receiver comes first.
-    fn method(&mut self, call: &mut CallExpr, seen: &[Seen]) -> Result<Seen, String> {
+    /// Checks a method call. The receiver is the first element of `inferred`.
+    fn method(&mut self, call: &mut CallExpr, inferred: &[Inferred]) -> Result<Inferred, String> {
         let name = call.func_name.as_str();
         if name == "matches" {
-            let [text, _] = seen else { return Err(no_overload(name, seen)) };
-            let [argument] = call.args.as_mut_slice() else { return Err(no_overload(name, seen)) };
+            let [text, _] = inferred else { return Err(no_overload(name, inferred)) };
+            let [argument] = call.args.as_mut_slice() else { return Err(no_overload(name, inferred)) };
             let Expr::Literal(LiteralValue::String(literal)) = &mut argument.expr else {
                 return Err(unsupported("a regular expression that is no literal"));
             };
-            if !may_be(text, &Kind::String) {
-                return Err(no_overload(name, seen));
+            if !is_assignable(text, &CelType::String) {
+                return Err(no_overload(name, inferred));
             }
-            *literal = pattern::translated(literal.inner())?.into();
-            return Ok(Kind::Bool.into());
+            *literal = pattern::translate(literal.inner())?.into();
+            return Ok(CelType::Bool.into());
         }
-        if let Some(seen) = of_optional(name, seen) {
-            return seen;
+        if let Some(inferred) = infer_optional_method(name, inferred) {
+            return inferred;
         }
-        if let ("size", [of]) = (name, seen) {
-            return size(of);
+        if let ("size", [of]) = (name, inferred) {
+            return infer_size(of);
         }
         let mut named = METHODS.iter().filter(|method| method.name == name).peekable();
         if named.peek().is_none() {
             return Err(unsupported(&format!("the function {name:?}")));
         }
         self.cost.splits |= name == "split";
-        let fits = |kinds: &[Shape], seen: &[Seen]| {
-            kinds.len() == seen.len() && kinds.iter().zip(seen).all(|(kind, seen)| may_be(seen, &kind.kind()))
+        let fits = |types: &[ValueType], inferred: &[Inferred]| {
+            types.len() == inferred.len()
+                && types.iter().zip(inferred).all(|(ty, inferred)| is_assignable(inferred, &ty.cel_type()))
         };
         let fitting = named.find(|method| {
-            seen.split_first()
-                .is_some_and(|(of, args)| may_be(of, &method.of.kind()) && fits(method.takes, args))
+            inferred.split_first().is_some_and(|(of, args)| {
+                is_assignable(of, &method.receiver.cel_type()) && fits(method.params, args)
+            })
         });
-        fitting.map(|method| method.gives.kind().into()).ok_or_else(|| no_overload(name, seen))
+        fitting.map(|method| method.result.cel_type().into()).ok_or_else(|| no_overload(name, inferred))
     }
 
-    fn comprehension(&mut self, all: &mut ComprehensionExpr, left: usize) -> Result<Seen, String> {
-        let range = self.visit(&mut all.iter_range, left)?;
-        let item = match range.kind {
-            Kind::List(of) => Seen { kind: *of, starts: range.starts },
-            Kind::Map(_) => Kind::String.into(),
-            Kind::Dyn => Kind::Dyn.into(),
+    fn comprehension(&mut self, all: &mut ComprehensionExpr, depth_left: usize) -> Result<Inferred, String> {
+        let range = self.visit(&mut all.iter_range, depth_left)?;
+        let item = match range.cel_type {
+            CelType::List(of) => Inferred { cel_type: *of, prefix: range.prefix },
+            CelType::Map(_) => CelType::String.into(),
+            CelType::Dyn => CelType::Dyn.into(),
             other => {
                 return Err(format!(
                     "expression of type '{}' cannot be range of a comprehension",
-                    shown(&other)
+                    type_name(&other)
                 ));
             }
         };
         if all.iter_var2.is_some() {
             return Err(unsupported("a comprehension of two variables"));
         }
-        let init = self.visit(&mut all.accu_init, left)?;
+        let init = self.visit(&mut all.accu_init, depth_left)?;
         self.nesting += 1;
         self.cost.nesting = self.cost.nesting.max(self.nesting);
-        if self.nesting > NESTING {
+        if self.nesting > NESTING_MAX {
             return Err(format!(
-                "more than {NESTING} comprehensions within each other are not supported here"
+                "more than {NESTING_MAX} comprehensions within each other are not supported here"
             ));
         }
         let known = self.variables.len();
-        self.variables.push(Variable { name: all.accu_var.clone(), seen: init.clone() });
-        self.visit(&mut all.loop_cond, left)?;
-        self.variables.push(Variable { name: all.iter_var.clone(), seen: item });
-        let step = self.visit(&mut all.loop_step, left)?;
+        self.variables.push(Variable { name: all.accu_var.clone(), inferred: init.clone() });
+        self.visit(&mut all.loop_cond, depth_left)?;
+        self.variables.push(Variable { name: all.iter_var.clone(), inferred: item });
+        let step = self.visit(&mut all.loop_step, depth_left)?;
         self.variables.truncate(known);
-        let kind = join(&init.kind, &step.kind)
+        let cel_type = common_type(&init.cel_type, &step.cel_type)
             .ok_or_else(|| no_overload("a comprehension", std::slice::from_ref(&step)))?;
-        let kind = if matches!(init.kind, Kind::List(_)) { step.kind } else { kind };
-        let seen = Seen { kind, starts: init.starts.or(step.starts) };
-        self.variables.push(Variable { name: all.accu_var.clone(), seen });
-        let result = self.visit(&mut all.result, left);
+        let cel_type = if matches!(init.cel_type, CelType::List(_)) { step.cel_type } else { cel_type };
+        let inferred = Inferred { cel_type, prefix: init.prefix.or(step.prefix) };
+        self.variables.push(Variable { name: all.accu_var.clone(), inferred });
+        let result = self.visit(&mut all.result, depth_left);
         self.variables.truncate(known);
         self.nesting -= 1;
         result
     }
 }
 
-fn of_literal(literal: &LiteralValue) -> Result<Seen, String> {
+fn infer_literal(literal: &LiteralValue) -> Result<Inferred, String> {
     Ok(match literal {
-        LiteralValue::Boolean(_) => Kind::Bool.into(),
-        LiteralValue::Double(_) => Kind::Double.into(),
-        LiteralValue::Int(_) => Kind::Int.into(),
-        LiteralValue::UInt(_) => Kind::Uint.into(),
-        LiteralValue::Null => Seen { kind: Kind::Null, starts: Start::Nothing },
-        LiteralValue::String(text) => Seen { kind: Kind::String, starts: Start::of(text.inner()) },
+        LiteralValue::Boolean(_) => CelType::Bool.into(),
+        LiteralValue::Double(_) => CelType::Double.into(),
+        LiteralValue::Int(_) => CelType::Int.into(),
+        LiteralValue::UInt(_) => CelType::Uint.into(),
+        LiteralValue::Null => Inferred { cel_type: CelType::Null, prefix: TextPrefix::NoText },
+        LiteralValue::String(text) => {
+            Inferred { cel_type: CelType::String, prefix: TextPrefix::of(text.inner()) }
+        }
         LiteralValue::Bytes(_) => return Err(unsupported("a literal of bytes")),
     })
 }
 
-/// The kind of `of.name`.
-fn field(of: &Kind, name: &str) -> Result<Kind, String> {
+/// The type of `of.name`.
+fn field_type(of: &CelType, name: &str) -> Result<CelType, String> {
     match (of, name) {
-        (Kind::Dyn, _) => Ok(Kind::Dyn),
-        (Kind::Map(of), _) => Ok((**of).clone()),
-        (Kind::Optional(of), _) => Ok(Kind::Optional(Box::new(field(of, name)?))),
-        (Kind::User, "username" | "uid") => Ok(Kind::String),
-        (Kind::User, "groups") => Ok(Shape::Texts.kind()),
-        (Kind::User, "extra") => Ok(Kind::Map(Box::new(Shape::Texts.kind()))),
-        (Kind::User, _) => Err(format!("undefined field '{name}'")),
-        (other, _) => Err(format!("type '{}' does not support field selection", shown(other))),
+        (CelType::Dyn, _) => Ok(CelType::Dyn),
+        (CelType::Map(of), _) => Ok((**of).clone()),
+        (CelType::Optional(of), _) => Ok(CelType::Optional(Box::new(field_type(of, name)?))),
+        (CelType::User, "username" | "uid") => Ok(CelType::String),
+        (CelType::User, "groups") => Ok(ValueType::Texts.cel_type()),
+        (CelType::User, "extra") => Ok(CelType::Map(Box::new(ValueType::Texts.cel_type()))),
+        (CelType::User, _) => Err(format!("undefined field '{name}'")),
+        (other, _) => Err(format!("type '{}' does not support field selection", type_name(other))),
     }
 }
 
-fn size(of: &Seen) -> Result<Seen, String> {
-    match of.kind {
-        Kind::Dyn | Kind::String | Kind::List(_) | Kind::Map(_) => Ok(Kind::Int.into()),
+fn infer_size(of: &Inferred) -> Result<Inferred, String> {
+    match of.cel_type {
+        CelType::Dyn | CelType::String | CelType::List(_) | CelType::Map(_) => Ok(CelType::Int.into()),
         _ => Err(no_overload("size", std::slice::from_ref(of))),
     }
 }
 
-/// Functions without a receiver.
-fn of_function(name: &str, args: &[Seen]) -> Result<Seen, String> {
+/// Infers the result of a function without a receiver.
+fn infer_function(name: &str, args: &[Inferred]) -> Result<Inferred, String> {
     match (name, args) {
-        ("size", [of]) => size(of),
-        ("dyn", [of]) => Ok(Seen { kind: Kind::Dyn, starts: of.starts.clone() }),
+        ("size", [of]) => infer_size(of),
+        ("dyn", [of]) => Ok(Inferred { cel_type: CelType::Dyn, prefix: of.prefix.clone() }),
         ("optional.none", []) => {
-            Ok(Seen { kind: Kind::Optional(Box::new(Kind::Dyn)), starts: Start::Nothing })
+            Ok(Inferred { cel_type: CelType::Optional(Box::new(CelType::Dyn)), prefix: TextPrefix::NoText })
         }
-        ("optional.of", [of]) => {
-            Ok(Seen { kind: Kind::Optional(Box::new(of.kind.clone())), starts: of.starts.clone() })
-        }
+        ("optional.of", [of]) => Ok(Inferred {
+            cel_type: CelType::Optional(Box::new(of.cel_type.clone())),
+            prefix: of.prefix.clone(),
+        }),
         _ => Err(unsupported(&format!("the function {name:?}"))),
     }
 }
 
-/// Methods of an optional value; `None` for other methods.
-fn of_optional(name: &str, seen: &[Seen]) -> Option<Result<Seen, String>> {
-    let (of, args) = seen.split_first()?;
-    let within = match &of.kind {
-        Kind::Optional(within) => (**within).clone(),
-        Kind::Dyn => Kind::Dyn,
+/// Infers the result of a method of an optional value; `None` for other methods.
+fn infer_optional_method(name: &str, inferred: &[Inferred]) -> Option<Result<Inferred, String>> {
+    let (of, args) = inferred.split_first()?;
+    let within = match &of.cel_type {
+        CelType::Optional(within) => (**within).clone(),
+        CelType::Dyn => CelType::Dyn,
         _ if matches!(name, "orValue" | "or" | "hasValue" | "value") => {
-            return Some(Err(no_overload(name, seen)));
+            return Some(Err(no_overload(name, inferred)));
         }
         _ => return None,
     };
-    let either = |kind: &Kind, other: &Seen| {
-        let kind = join(kind, &other.kind).ok_or_else(|| no_overload(name, seen))?;
-        Ok(Seen { kind, starts: of.starts.clone().or(other.starts.clone()) })
+    let either = |cel_type: &CelType, other: &Inferred| {
+        let cel_type = common_type(cel_type, &other.cel_type).ok_or_else(|| no_overload(name, inferred))?;
+        Ok(Inferred { cel_type, prefix: of.prefix.clone().or(other.prefix.clone()) })
     };
     Some(match (name, args) {
-        ("hasValue", []) => Ok(Kind::Bool.into()),
-        ("value", []) => Ok(Seen { kind: within, starts: of.starts.clone() }),
+        ("hasValue", []) => Ok(CelType::Bool.into()),
+        ("value", []) => Ok(Inferred { cel_type: within, prefix: of.prefix.clone() }),
         ("orValue", [other]) => either(&within, other),
-        ("or", [other]) => either(&of.kind, other),
+        ("or", [other]) => either(&of.cel_type, other),
         _ => return None,
     })
 }
 
-/// Operators; `None` for other functions.
-fn of_operator(name: &str, args: &[Seen]) -> Option<Result<Seen, String>> {
-    let is = |kind: &Kind| args.iter().all(|seen| may_be(seen, kind));
-    let given = |fits: bool, kind: Kind| {
-        if fits { Ok(kind.into()) } else { Err(no_overload(name, args)) }
+/// Infers the result of an operator; `None` for other functions.
+fn infer_operator(name: &str, args: &[Inferred]) -> Option<Result<Inferred, String>> {
+    let is = |cel_type: &CelType| args.iter().all(|inferred| is_assignable(inferred, cel_type));
+    let given = |fits: bool, cel_type: CelType| {
+        if fits { Ok(cel_type.into()) } else { Err(no_overload(name, args)) }
     };
     Some(match (name, args) {
         (
@@ -378,37 +394,39 @@ fn of_operator(name: &str, args: &[Seen]) -> Option<Result<Seen, String>> {
             | operators::LOGICAL_NOT
             | operators::NOT_STRICTLY_FALSE,
             _,
-        ) => given(is(&Kind::Bool), Kind::Bool),
+        ) => given(is(&CelType::Bool), CelType::Bool),
         (operators::EQUALS | operators::NOT_EQUALS, [one, two]) => {
-            given(join(&one.kind, &two.kind).is_some(), Kind::Bool)
+            given(common_type(&one.cel_type, &two.cel_type).is_some(), CelType::Bool)
         }
         (
             operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS,
             [one, two],
         ) => {
-            let number = |seen: &Seen| matches!(seen.kind, Kind::Dyn | Kind::Int | Kind::Uint | Kind::Double);
-            given((number(one) && number(two)) || is(&Kind::String) || is(&Kind::Bool), Kind::Bool)
+            let number = |inferred: &Inferred| {
+                matches!(inferred.cel_type, CelType::Dyn | CelType::Int | CelType::Uint | CelType::Double)
+            };
+            given((number(one) && number(two)) || is(&CelType::String) || is(&CelType::Bool), CelType::Bool)
         }
-        (operators::CONDITIONAL, [condition, one, two]) => match join(&one.kind, &two.kind) {
-            Some(kind) if may_be(condition, &Kind::Bool) => {
-                Ok(Seen { kind, starts: one.starts.clone().or(two.starts.clone()) })
+        (operators::CONDITIONAL, [condition, one, two]) => match common_type(&one.cel_type, &two.cel_type) {
+            Some(cel_type) if is_assignable(condition, &CelType::Bool) => {
+                Ok(Inferred { cel_type, prefix: one.prefix.clone().or(two.prefix.clone()) })
             }
             _ => Err(no_overload(name, args)),
         },
-        (operators::ADD, [one, two]) => add(one, two).ok_or_else(|| no_overload(name, args)),
-        (operators::IN, [one, two]) => match &two.kind {
-            Kind::Dyn => Ok(Kind::Bool.into()),
-            Kind::List(of) => given(may_be(one, of), Kind::Bool),
-            Kind::Map(_) => given(may_be(one, &Kind::String), Kind::Bool),
+        (operators::ADD, [one, two]) => infer_add(one, two).ok_or_else(|| no_overload(name, args)),
+        (operators::IN, [one, two]) => match &two.cel_type {
+            CelType::Dyn => Ok(CelType::Bool.into()),
+            CelType::List(of) => given(is_assignable(one, of), CelType::Bool),
+            CelType::Map(_) => given(is_assignable(one, &CelType::String), CelType::Bool),
             _ => Err(no_overload(name, args)),
         },
-        (operators::INDEX, [of, at]) => index(of, at).ok_or_else(|| no_overload(name, args)),
+        (operators::INDEX, [of, at]) => infer_index(of, at).ok_or_else(|| no_overload(name, args)),
         (operators::OPT_INDEX, [of, at]) => {
-            index(of, at).map(optional).ok_or_else(|| no_overload(name, args))
+            infer_index(of, at).map(into_optional).ok_or_else(|| no_overload(name, args))
         }
-        (operators::OPT_SELECT, [of, _]) => match &of.kind {
-            Kind::User => Err(unsupported("an optional field of user")),
-            kind => field(kind, "").map(Seen::from).map(optional),
+        (operators::OPT_SELECT, [of, _]) => match &of.cel_type {
+            CelType::User => Err(unsupported("an optional field of user")),
+            cel_type => field_type(cel_type, "").map(Inferred::from).map(into_optional),
         },
         (
             operators::SUBSTRACT
@@ -422,48 +440,53 @@ fn of_operator(name: &str, args: &[Seen]) -> Option<Result<Seen, String>> {
     })
 }
 
-fn optional(seen: Seen) -> Seen {
-    match seen.kind {
-        Kind::Optional(_) => seen,
-        kind => Seen { kind: Kind::Optional(Box::new(kind)), starts: seen.starts },
+fn into_optional(inferred: Inferred) -> Inferred {
+    match inferred.cel_type {
+        CelType::Optional(_) => inferred,
+        cel_type => Inferred { cel_type: CelType::Optional(Box::new(cel_type)), prefix: inferred.prefix },
     }
 }
 
-fn add(one: &Seen, two: &Seen) -> Option<Seen> {
-    // A sum has the kind that one of its parts is known to have.
-    let kind = match (&one.kind, &two.kind) {
-        (Kind::Dyn, known) | (known, Kind::Dyn) => known.clone(),
-        (one, two) => join(one, two)?,
+fn infer_add(one: &Inferred, two: &Inferred) -> Option<Inferred> {
+    // If the type of one operand is known, the sum has that type.
+    let cel_type = match (&one.cel_type, &two.cel_type) {
+        (CelType::Dyn, known) | (known, CelType::Dyn) => known.clone(),
+        (one, two) => common_type(one, two)?,
     };
-    let starts = match (&one.kind, &kind) {
-        (Kind::List(_), _) => one.starts.clone().or(two.starts.clone()),
-        // After an empty text the second part is the beginning.
-        (Kind::String, _) if one.starts == Start::Nothing => two.starts.clone(),
-        (Kind::String, _) => one.starts.clone(),
-        _ => Start::Unknown,
+    let prefix = match (&one.cel_type, &cel_type) {
+        (CelType::List(_), _) => one.prefix.clone().or(two.prefix.clone()),
+        // If the first operand is empty, the sum begins with the second one.
+        (CelType::String, _) if one.prefix == TextPrefix::NoText => two.prefix.clone(),
+        (CelType::String, _) => one.prefix.clone(),
+        _ => TextPrefix::Unknown,
     };
-    match kind {
-        // An appended list tells the kind of elements of an empty list before it.
-        Kind::List(_) if one.kind == Kind::List(Box::new(Kind::Dyn)) && one.starts == Start::Nothing => {
-            Some(Seen { kind: two.kind.clone(), starts })
+    match cel_type {
+        // The elements of an empty list have no type of their own: the appended list determines it.
+        CelType::List(_)
+            if one.cel_type == CelType::List(Box::new(CelType::Dyn)) && one.prefix == TextPrefix::NoText =>
+        {
+            Some(Inferred { cel_type: two.cel_type.clone(), prefix })
         }
-        Kind::Dyn | Kind::String | Kind::List(_) | Kind::Int | Kind::Uint | Kind::Double => {
-            Some(Seen { kind, starts })
-        }
+        CelType::Dyn
+        | CelType::String
+        | CelType::List(_)
+        | CelType::Int
+        | CelType::Uint
+        | CelType::Double => Some(Inferred { cel_type, prefix }),
         _ => None,
     }
 }
 
-fn index(of: &Seen, at: &Seen) -> Option<Seen> {
-    match &of.kind {
-        Kind::Dyn => Some(Kind::Dyn.into()),
-        Kind::List(within) if may_be(at, &Kind::Int) => {
-            Some(Seen { kind: (**within).clone(), starts: of.starts.clone() })
+fn infer_index(of: &Inferred, at: &Inferred) -> Option<Inferred> {
+    match &of.cel_type {
+        CelType::Dyn => Some(CelType::Dyn.into()),
+        CelType::List(within) if is_assignable(at, &CelType::Int) => {
+            Some(Inferred { cel_type: (**within).clone(), prefix: of.prefix.clone() })
         }
-        Kind::Map(within) if may_be(at, &Kind::String) => Some((**within).clone().into()),
-        Kind::Optional(within) => {
-            let inner = Seen { kind: (**within).clone(), starts: of.starts.clone() };
-            index(&inner, at).map(optional)
+        CelType::Map(within) if is_assignable(at, &CelType::String) => Some((**within).clone().into()),
+        CelType::Optional(within) => {
+            let inner = Inferred { cel_type: (**within).clone(), prefix: of.prefix.clone() };
+            infer_index(&inner, at).map(into_optional)
         }
         _ => None,
     }

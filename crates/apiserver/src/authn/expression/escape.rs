@@ -1,7 +1,7 @@
-/// The escapes of characters in an identifier.
+/// How CEL identifiers escape characters in the names of claims.
 const ESCAPES: [(&str, &str); 4] =
     [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
-/// Words that are not identifiers; each is escaped as a whole, as `__in__`.
+/// Reserved words; each is escaped as a whole, as in `__in__`.
 const RESERVED: [&str; 18] = [
     "true",
     "false",
@@ -24,7 +24,7 @@ const RESERVED: [&str; 18] = [
 ];
 
 /// The name of a claim that an identifier stands for.
-pub(super) fn unescaped(name: &str) -> String {
+pub(super) fn unescape(name: &str) -> String {
     let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
     if let Some(word) = word.filter(|word| RESERVED.contains(word)) {
         return word.to_owned();
@@ -59,7 +59,7 @@ mod tests {
             ("_a_", "_a_"),
             ("__other__", "__other__"),
         ] {
-            assert_eq!(unescaped(name), want, "{name}");
+            assert_eq!(unescape(name), want, "{name}");
         }
     }
 }

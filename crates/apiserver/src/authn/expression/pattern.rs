@@ -1,6 +1,6 @@
-/// A Go regular expression for the engine used here: only syntax that both read alike, and Go's classes, which are
-/// ASCII.
-pub(super) fn translated(pattern: &str) -> Result<String, String> {
+/// Translates a Go regular expression for the engine used here. Syntax that the two interpret differently is refused,
+/// and character classes become ASCII classes, as they are in Go.
+pub(super) fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
@@ -40,7 +40,7 @@ pub(super) fn translated(pattern: &str) -> Result<String, String> {
                 }
                 out.push_str("(?:");
             }
-            // Go takes the brace literally unless a number follows.
+            // In Go the brace is a literal unless a number follows.
             '{' if !in_class && !characters.peek().is_some_and(char::is_ascii_digit) => out.push_str("\\{"),
             other => out.push(other),
         }
@@ -63,7 +63,7 @@ mod tests {
     fn what_engines_read_differently_is_translated_or_refused() {
         for (pattern, text, want) in [
             (r"^\d+$", "12", true),
-            // Digits of another script are not digits for Go.
+            // For Go, digits of other scripts are no digits.
             (r"^\d+$", "١٢", false),
             (r"^[\w.-]+@corp\.io$", "a.b-c@corp.io", true),
             (r"^[\w]+$", "é", false),
@@ -72,11 +72,11 @@ mod tests {
             ("^[a&&b]+$", "&", true),
             (r"^\s$", "\u{85}", false),
         ] {
-            let translated = translated(pattern).unwrap();
+            let translated = translate(pattern).unwrap();
             assert_eq!(regex::Regex::new(&translated).unwrap().is_match(text), want, "{pattern} {text}");
         }
         for pattern in [r"\pL", r"\bx", "(?i)x", "[[:alpha:]]", "[a--b]", "(", r"\", "[]a]", r"\D"] {
-            assert!(translated(pattern).is_err(), "{pattern}");
+            assert!(translate(pattern).is_err(), "{pattern}");
         }
     }
 }

@@ -1,40 +1,40 @@
-use super::kind::Kind;
-use Shape::{Bool, Int, Text, Texts};
+use super::cel_type::CelType;
+use ValueType::{Bool, Int, Text, Texts};
 
 /// The type of a method's receiver, argument or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ValueType {
     Text,
     Texts,
     Int,
     Bool,
 }
 
-impl Shape {
-    pub(super) fn kind(self) -> Kind {
+impl ValueType {
+    pub(super) fn cel_type(self) -> CelType {
         match self {
-            Self::Text => Kind::String,
-            Self::Texts => Kind::List(Box::new(Kind::String)),
-            Self::Int => Kind::Int,
-            Self::Bool => Kind::Bool,
+            Self::Text => CelType::String,
+            Self::Texts => CelType::List(Box::new(CelType::String)),
+            Self::Int => CelType::Int,
+            Self::Bool => CelType::Bool,
         }
     }
 }
 
-/// A method that Kubernetes and the library have, with the same answers.
+/// A method that gives the same results in Kubernetes and in the library.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Signature {
     pub(super) name: &'static str,
-    pub(super) of: Shape,
-    pub(super) takes: &'static [Shape],
-    pub(super) gives: Shape,
+    pub(super) receiver: ValueType,
+    pub(super) params: &'static [ValueType],
+    pub(super) result: ValueType,
 }
 
-const fn on_text(name: &'static str, takes: &'static [Shape], gives: Shape) -> Signature {
-    Signature { name, of: Text, takes, gives }
+const fn on_text(name: &'static str, params: &'static [ValueType], result: ValueType) -> Signature {
+    Signature { name, receiver: Text, params, result }
 }
 
-/// All of them. `size`, `matches` and the methods of optional values are checked separately.
+/// All supported methods but `size`, `matches` and those of optional values, which are checked separately.
 pub(super) const METHODS: &[Signature] = &[
     on_text("startsWith", &[Text], Bool),
     on_text("endsWith", &[Text], Bool),
@@ -51,6 +51,6 @@ pub(super) const METHODS: &[Signature] = &[
     on_text("indexOf", &[Text], Int),
     on_text("lastIndexOf", &[Text], Int),
     on_text("charAt", &[Int], Text),
-    Signature { name: "join", of: Texts, takes: &[], gives: Text },
-    Signature { name: "join", of: Texts, takes: &[Text], gives: Text },
+    Signature { name: "join", receiver: Texts, params: &[], result: Text },
+    Signature { name: "join", receiver: Texts, params: &[Text], result: Text },
 ];

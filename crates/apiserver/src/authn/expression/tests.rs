@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 fn compile(text: &str) -> Result<Expression, String> {
-    deep(|| Expression::compile(text, Subject::Claims, Wanted::Anything)).unwrap()
+    with_deep_stack(|| Expression::compile(text, RootVariable::Claims, ExpectedType::Any)).unwrap()
 }
 
 fn claims() -> Json {
@@ -13,9 +13,9 @@ fn claims() -> Json {
 }
 
 fn evaluate(text: &str) -> Result<Value, String> {
-    let of = Evaluated::claims(claims().as_object().unwrap());
+    let of = Activation::claims(claims().as_object().unwrap());
     let expression = compile(text)?;
-    deep(|| expression.evaluate(&of)).unwrap()
+    with_deep_stack(|| expression.evaluate(&of)).unwrap()
 }
 
 /// What cel-go answers over the same claims.
@@ -107,13 +107,16 @@ fn what_is_not_understood_or_has_no_answer_here_is_refused_at_once() {
         let error = compile(text).expect_err(text);
         assert!(error.contains(want), "{text}: {error}");
     }
-    let user = |text: &str| deep(|| Expression::compile(text, Subject::User, Wanted::Bool)).unwrap();
+    let user = |text: &str| {
+        with_deep_stack(|| Expression::compile(text, RootVariable::User, ExpectedType::Bool)).unwrap()
+    };
     for text in ["user.name == 'a'", "user.username", "user.groups.all(g, g)", "claims.sub == 'a'"] {
         assert!(user(text).is_err(), "{text}");
     }
     user("!user.username.startsWith('system:') && user.groups.all(g, g != 'x') && has(user.extra.a)")
         .unwrap();
-    let rule = deep(|| Expression::compile("claims.b", Subject::Claims, Wanted::Bool)).unwrap();
+    let rule = with_deep_stack(|| Expression::compile("claims.b", RootVariable::Claims, ExpectedType::Bool))
+        .unwrap();
     assert_eq!(rule.unwrap_err(), "must evaluate to bool");
 }
 
@@ -132,12 +135,12 @@ fn the_deepest_expression_that_is_let_in_has_room_on_the_stack() {
 #[test]
 fn a_token_of_too_many_values_costs_nothing() {
     let claims = json!({ "groups": vec!["g"; 1000] });
-    let of = Evaluated::claims(claims.as_object().unwrap());
+    let of = Activation::claims(claims.as_object().unwrap());
     let nested = compile("claims.groups.all(a, claims.groups.all(b, a == b))").unwrap();
-    let error = deep(|| nested.evaluate(&of)).unwrap().unwrap_err();
+    let error = with_deep_stack(|| nested.evaluate(&of)).unwrap().unwrap_err();
     assert!(error.contains("too many values"), "{error}");
     let plain = compile("claims.groups.all(a, a == 'g')").unwrap();
-    assert_eq!(deep(|| plain.evaluate(&of)).unwrap(), Ok(Value::Bool(true)));
+    assert_eq!(with_deep_stack(|| plain.evaluate(&of)).unwrap(), Ok(Value::Bool(true)));
 }
 
 #[test]
@@ -157,9 +160,9 @@ fn how_names_begin_is_seen_where_it_stands_in_the_expression() {
         ("claims.groups", None),
         ("('corp:' + claims.sub).replace('c', 'd')", None),
     ] {
-        let starts = compile(text).unwrap().starts().clone();
-        let want = want.map_or(Start::Unknown, |prefix| Start::With(prefix.to_owned()));
-        assert_eq!(starts, want, "{text}");
+        let prefix = compile(text).unwrap().prefix().clone();
+        let want = want.map_or(TextPrefix::Unknown, |prefix| TextPrefix::Known(prefix.to_owned()));
+        assert_eq!(prefix, want, "{text}");
     }
 }
 

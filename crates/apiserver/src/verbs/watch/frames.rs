@@ -1,6 +1,6 @@
-//! The frames of a watch. Those of whole objects are made once and shared by all streams.
+//! The frames of a watch. The frame of a whole object is encoded once and shared by all streams.
 
-use crate::response::{Form, Include, Media, Renderer, event_frame, status_body};
+use crate::response::{Form, IncludeObject, Media, Renderer, event_frame, status_body};
 use bytes::{BufMut, Bytes, BytesMut};
 use meta::status::Status;
 use runtime::Clock;
@@ -12,17 +12,17 @@ use uuid::Uuid;
 
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// Makes the frames of one stream.
+/// Encodes the frames of one stream.
 #[derive(Debug)]
 pub(super) struct Frames {
     renderer: Renderer,
-    /// Ages grow while a stream lives.
+    /// For the column `AGE` of tables.
     clock: Clock,
-    /// Columns stand in the first table only.
+    /// Only the first table of a stream has the column definitions.
     columns_sent: bool,
 }
 
-/// A failure inside a stream, which ends with it.
+/// The frame of an error, which ends the stream.
 pub(super) fn error(status: &Status, media: Media) -> Bytes {
     if media == Media::Protobuf {
         return event_frame("ERROR", |out| status_body(status, out));
@@ -36,7 +36,7 @@ impl Frames {
         Self { renderer, clock, columns_sent: false }
     }
 
-    /// A failure, which ends the stream.
+    /// The frame of an error, which ends the stream.
     pub(super) fn error(&self, status: &Status) -> Bytes {
         error(status, self.renderer.media)
     }
@@ -55,7 +55,7 @@ impl Frames {
         rendered(op, &self.renderer, entry, columns)
     }
 
-    /// A revision that was reached, in an object of the stream's form.
+    /// A bookmark of a revision.
     pub(super) fn bookmark(&mut self, revision: Revision, initial_end: bool) -> Bytes {
         self.renderer.now = self.clock.unix_seconds();
         let gvk = &self.renderer.resource.gvk;
@@ -73,8 +73,8 @@ impl Frames {
             attributes: Attributes::default(),
         };
         let mut renderer = self.renderer.clone();
-        if renderer.include == Include::None {
-            renderer.include = Include::Metadata;
+        if renderer.include == IncludeObject::None {
+            renderer.include = IncludeObject::Metadata;
         }
         let columns = !std::mem::replace(&mut self.columns_sent, true);
         rendered("BOOKMARK", &renderer, &entry, columns)

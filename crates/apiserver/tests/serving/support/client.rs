@@ -19,7 +19,7 @@ pub(crate) enum Client {
     Http2(hyper::client::conn::http2::SendRequest<Body>),
 }
 
-/// An answer, read to its end.
+/// An answer with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -42,7 +42,7 @@ impl Answer {
     }
 }
 
-/// A TLS connection by HTTP's protocol.
+/// Opens a TLS connection with this ALPN protocol.
 pub(crate) async fn tls(
     address: SocketAddr,
     ca: &Ca,
@@ -68,7 +68,7 @@ async fn handshake(
         .with_root_certificates(roots);
     let mut config = match identity {
         None => config.with_no_client_auth(),
-        // A stolen certificate does not fit its key: do as a thief would.
+        // Without the check that certificate and key match: a stolen certificate comes with another key.
         Some(identity) => {
             let key = provider.key_provider.load_private_key(identity.key()).unwrap();
             let certified = rustls::sign::CertifiedKey::new(identity.chain(), key);

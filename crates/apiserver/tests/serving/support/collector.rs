@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Collector(Arc<Mutex<Vec<Value>>>);
 
 impl Collector {
-    /// Starts it, and a tracer that sends to it.
+    /// Starts the collector, and a tracer that sends to it.
     pub(crate) async fn start(ratio: f64, tasks: &Tasks) -> (Self, Tracer) {
         let this = Self::default();
         let take = async |State(this): State<Self>, body: String| {
@@ -28,7 +28,7 @@ impl Collector {
         (this, Tracer::start(&settings, tasks, &Metrics::new()).unwrap())
     }
 
-    /// What has arrived of a trace.
+    /// The spans of a trace that have arrived.
     pub(crate) fn trace(&self, id: &str) -> Vec<Value> {
         let spans = self.0.lock().unwrap();
         spans.iter().filter(|span| span["traceId"] == id).cloned().collect()

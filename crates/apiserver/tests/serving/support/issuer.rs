@@ -34,7 +34,7 @@ pub(crate) async fn world(text: &str, naming: &[&str]) -> (World, PathBuf) {
     world_of_cluster(text, naming, &[]).await
 }
 
-/// The last ones are believed by the cluster, too.
+/// The issuers in `of_cluster` are also accepted by kube-apiserver.
 pub(crate) async fn world_of_cluster(text: &str, naming: &[&str], of_cluster: &[&str]) -> (World, PathBuf) {
     let path = std::env::temp_dir().join(format!("issuers-{}.yaml", uuid::Uuid::new_v4()));
     std::fs::write(&path, text).unwrap();
@@ -52,14 +52,14 @@ pub(crate) async fn world_of_cluster(text: &str, naming: &[&str], of_cluster: &[
     (world, path)
 }
 
-/// Whole at once, as a mounted ConfigMap changes.
+/// Replaces the file at once, as a mounted ConfigMap changes.
 pub(crate) fn write(path: &Path, text: &str) {
     let next = path.with_extension("next");
     std::fs::write(&next, text).unwrap();
     std::fs::rename(next, path).unwrap();
 }
 
-/// The user whom the server takes a token's bearer for.
+/// The user that the server finds for a token.
 pub(crate) async fn ask(world: &World, token: &str) -> Result<Value, u16> {
     let bearer = format!("Bearer {token}");
     let answer = world.client(None).await.send(Method::GET, "/whoami", &[("authorization", &bearer)]).await;
@@ -70,7 +70,7 @@ pub(crate) async fn name(world: &World, token: &str) -> String {
     ask(world, token).await.unwrap()["username"].as_str().unwrap().to_owned()
 }
 
-/// An issuer's two documents over TLS on this machine.
+/// An issuer that serves its two documents over TLS on this machine.
 pub(crate) struct Issuer {
     pub(crate) url: String,
     pub(crate) ca: Ca,
@@ -93,7 +93,7 @@ impl Issuer {
         Self { url, ca, signer, keys }
     }
 
-    /// Another key takes the place of the first.
+    /// Replaces the key.
     pub(crate) fn rotate(&mut self, key: &str) {
         self.signer = Signer::new(key);
         *self.keys.lock().unwrap() = self.signer.key_set();

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-/// Reviews at once.
-const GATE: usize = 1000;
+/// Permits of each semaphore that delays reviews.
+const REVIEW_PERMITS: usize = 1000;
 
 type Rights = Box<dyn Fn(&Value) -> bool + Send + Sync>;
 
-/// As much of kube-apiserver as an aggregated server asks: reviews and one ConfigMap with its watch.
+/// A fake kube-apiserver with what an aggregated server needs: reviews, and one ConfigMap with its watch.
 pub(crate) struct KubeApi {
     config_map: watch::Sender<BTreeMap<String, String>>,
     tokens: Mutex<BTreeMap<String, Value>>,
@@ -21,8 +21,9 @@ pub(crate) struct KubeApi {
     pub(crate) down: AtomicBool,
     pub(crate) access_reviews: Mutex<Vec<Value>>,
     pub(crate) token_reviews: AtomicUsize,
-    /// Taken for a moment by each review of a token, or of a right: who holds it keeps them waiting.
+    /// Each TokenReview acquires a permit, so that a test that holds all of them delays the reviews.
     token_gate: Arc<Semaphore>,
+    /// The same for each SubjectAccessReview.
     right_gate: Arc<Semaphore>,
     /// `traceparent` of each request.
     pub(crate) traceparents: Mutex<Vec<String>>,
@@ -37,8 +38,8 @@ impl KubeApi {
             down: AtomicBool::new(false),
             access_reviews: Mutex::default(),
             token_reviews: AtomicUsize::new(0),
-            token_gate: Arc::new(Semaphore::new(GATE)),
-            right_gate: Arc::new(Semaphore::new(GATE)),
+            token_gate: Arc::new(Semaphore::new(REVIEW_PERMITS)),
+            right_gate: Arc::new(Semaphore::new(REVIEW_PERMITS)),
             traceparents: Mutex::default(),
         })
     }
@@ -65,7 +66,7 @@ impl KubeApi {
         self.config_map.send_replace(pairs.map(|(key, value)| (key.to_owned(), value)).into());
     }
 
-    /// Which access reviews are allowed, by their spec.
+    /// Sets which SubjectAccessReviews are allowed, by their spec.
     pub(crate) fn allow(&self, rights: impl Fn(&Value) -> bool + Send + Sync + 'static) {
         *self.rights.lock().unwrap() = Box::new(rights);
     }
@@ -74,14 +75,14 @@ impl KubeApi {
         self.tokens.lock().unwrap().insert(token.to_owned(), user);
     }
 
-    /// Keeps reviews of tokens waiting until it is dropped.
+    /// Delays TokenReviews until the result is dropped.
     pub(crate) async fn hold_tokens(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.token_gate).acquire_many_owned(GATE.try_into().unwrap()).await.unwrap()
+        Arc::clone(&self.token_gate).acquire_many_owned(REVIEW_PERMITS.try_into().unwrap()).await.unwrap()
     }
 
-    /// Keeps reviews of rights waiting until it is dropped.
+    /// Delays SubjectAccessReviews until the result is dropped.
     pub(crate) async fn hold_rights(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.right_gate).acquire_many_owned(GATE.try_into().unwrap()).await.unwrap()
+        Arc::clone(&self.right_gate).acquire_many_owned(REVIEW_PERMITS.try_into().unwrap()).await.unwrap()
     }
 
     pub(crate) fn forget_token(&self, token: &str) {

@@ -18,7 +18,7 @@ impl Write for Sink {
     }
 }
 
-/// Keeps what this process logs from now on.
+/// Collects the log of this process from now on.
 pub(crate) fn keep() {
     SET_UP.call_once(|| {
         let builder = tracing_subscriber::fmt().json().flatten_event(true).with_writer(|| Sink);

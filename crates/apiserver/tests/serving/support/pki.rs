@@ -76,7 +76,7 @@ impl Identity {
         PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap()
     }
 
-    /// Somebody else's certificate with a key of one's own.
+    /// The certificate of somebody else with an own key.
     pub(crate) fn stolen(&self) -> Self {
         Self { chain: self.chain.clone(), key: KeyPair::generate().unwrap().serialize_pem() }
     }

@@ -1,5 +1,5 @@
 use super::pki::{Ca, Identity};
-use super::socket::{Plain, Socket};
+use super::socket::{RefusedUpgrade, Socket};
 use super::tokens::Signer;
 use super::{AUDIENCE, ISSUER, TenantPolicy, client, write_serving};
 use crate::{colours, inventory, names, widget, workshop};
@@ -7,8 +7,8 @@ use apiserver::Api;
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::jwks::KeySource;
 use apiserver::authz::Policy;
-use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, ServerSettings};
+use apiserver::openapi::ApiInfo;
+use apiserver::server::{Server, ServerParts, ServerSettings};
 use axum::body::Body;
 use http::{Method, Request};
 use http_body_util::BodyExt;
@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The library's own verbs behind TLS, on a database.
+/// A server with the verbs of the library, over TLS and on a database.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) ca: Ca,
@@ -42,14 +42,14 @@ impl Drop for Served {
     }
 }
 
-/// A server's settings that trust a signer's keys; and the file that they are in.
+/// Settings of a server that trusts the keys of a signer, and the file of the keys.
 pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     let file = std::env::temp_dir().join(format!("jwks-{}.json", uuid::Uuid::new_v4()));
     std::fs::write(&file, signer.key_set()).unwrap();
     let keys = KeySource::File(file.clone());
     let change = |settings: &mut ServerSettings| {
         let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
-        settings.authentication.issuers = IssuerSettings::Given(vec![issuer]);
+        settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);
     };
     (file, change)
 }
@@ -95,9 +95,9 @@ impl Served {
             ],
             CancellationToken::new(),
         );
-        let about = About { title: "Widgets".to_owned(), version: "v1".to_owned() };
+        let about = ApiInfo { title: "Widgets".to_owned(), version: "v1".to_owned() };
         let api = Api::new(resources.clone(), store, Clock::system(), draining.clone(), &about).unwrap();
-        let parts = Parts {
+        let parts = ServerParts {
             handler: Arc::new(api),
             resources,
             routes,
@@ -117,11 +117,15 @@ impl Served {
         Self { address, ca, master, tasks, store_tasks, dir, served }
     }
 
-    pub(crate) async fn open(&self, query: &str) -> Result<Socket, Plain> {
+    pub(crate) async fn open(&self, query: &str) -> Result<Socket, RefusedUpgrade> {
         self.open_with(query, &[]).await
     }
 
-    pub(crate) async fn open_with(&self, query: &str, headers: &[(&str, &str)]) -> Result<Socket, Plain> {
+    pub(crate) async fn open_with(
+        &self,
+        query: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<Socket, RefusedUpgrade> {
         let to = (self.address, &self.ca, Some(&self.master));
         Socket::open(to, &format!("{LIST}?watch=true&{query}"), headers).await
     }
@@ -135,7 +139,7 @@ impl Served {
         self.ask_by(None, method, path, content, body).await
     }
 
-    /// By somebody's token; without one, by the master's certificate.
+    /// Sends a request with a token; without one, with the certificate of `system:masters`.
     pub(crate) async fn ask_by(
         &self,
         token: Option<&str>,

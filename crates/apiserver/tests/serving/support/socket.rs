@@ -16,29 +16,29 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A WebSocket's client.
+/// A client of a WebSocket.
 pub(crate) struct Socket {
     pub(crate) headers: HeaderMap,
     stream: WebSocketStream<TokioIo<Upgraded>>,
 }
 
-/// What a server says.
+/// A message of the server.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum SocketMessage {
     Event(Value),
     Pong(Vec<u8>),
-    /// The end, with its code.
-    End(u16),
-    /// The end that was asked for.
-    Agreed,
-    /// The connection went without a word.
-    Cut,
+    /// A close frame, with its code.
+    Close(u16),
+    /// The close frame that answers the client's.
+    CloseReply,
+    /// The connection ended without a close frame.
+    Disconnected,
 }
 
-/// The server stayed with HTTP: its code, headers and text.
-pub(crate) type Plain = (u16, HeaderMap, String);
+/// The server refused the upgrade: its code, headers and text.
+pub(crate) type RefusedUpgrade = (u16, HeaderMap, String);
 
-/// The headers of a good handshake.
+/// The headers of a valid handshake.
 pub(crate) const HANDSHAKE: [(&str, &str); 4] = [
     ("connection", "Upgrade"),
     ("upgrade", "websocket"),
@@ -47,12 +47,12 @@ pub(crate) const HANDSHAKE: [(&str, &str); 4] = [
 ];
 
 impl Socket {
-    /// Opens one with the usual headers and these.
+    /// Opens a WebSocket with the usual headers and these.
     pub(crate) async fn open(
         (address, ca, identity): (SocketAddr, &Ca, Option<&Identity>),
         path: &str,
         headers: &[(&str, &str)],
-    ) -> Result<Self, Plain> {
+    ) -> Result<Self, RefusedUpgrade> {
         let all: Vec<_> = HANDSHAKE.iter().chain(headers).copied().collect();
         let response = ask(address, ca, identity, path, &all).await;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
@@ -71,25 +71,27 @@ impl Socket {
         Ok(Self { headers, stream })
     }
 
-    pub(crate) async fn next(&mut self) -> Said {
+    pub(crate) async fn next(&mut self) -> SocketMessage {
         let message = tokio::time::timeout(WAIT, self.stream.next()).await.unwrap();
         match message {
-            Some(Ok(Message::Text(text))) => Said::Event(serde_json::from_str(&text).unwrap()),
-            Some(Ok(Message::Binary(event))) => Said::Event(meta::protobuf::decode_event(&event).unwrap()),
-            Some(Ok(Message::Pong(bytes))) => Said::Pong(bytes.to_vec()),
-            Some(Ok(Message::Close(Some(frame)))) => Said::End(frame.code.into()),
-            Some(Ok(Message::Close(None))) => Said::Agreed,
+            Some(Ok(Message::Text(text))) => SocketMessage::Event(serde_json::from_str(&text).unwrap()),
+            Some(Ok(Message::Binary(event))) => {
+                SocketMessage::Event(meta::protobuf::decode_event(&event).unwrap())
+            }
+            Some(Ok(Message::Pong(bytes))) => SocketMessage::Pong(bytes.to_vec()),
+            Some(Ok(Message::Close(Some(frame)))) => SocketMessage::Close(frame.code.into()),
+            Some(Ok(Message::Close(None))) => SocketMessage::CloseReply,
             Some(Ok(other)) => panic!("{other:?}"),
-            Some(Err(_)) | None => Said::Cut,
+            Some(Err(_)) | None => SocketMessage::Disconnected,
         }
     }
 
-    pub(crate) async fn say(&mut self, message: Message) {
+    pub(crate) async fn send_message(&mut self, message: Message) {
         self.stream.send(message).await.unwrap();
     }
 }
 
-/// A GET over HTTP/1.1 on a connection of its own.
+/// Sends a GET over HTTP/1.1 on a new connection.
 pub(crate) async fn ask(
     address: SocketAddr,
     ca: &Ca,

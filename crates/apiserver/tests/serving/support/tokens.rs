@@ -18,7 +18,7 @@ impl Signer {
         Self { id: id.to_owned(), key: KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap() }
     }
 
-    /// Its public key as a JSON web key set, among keys that are none of ours.
+    /// Its public key in a JSON web key set with other keys.
     pub(crate) fn key_set(&self) -> String {
         let public = self.key.der_bytes();
         let (x, y) = public[1..].split_at(32);
@@ -31,7 +31,7 @@ impl Signer {
         json!({ "keys": [secret, unknown, jwk] }).to_string()
     }
 
-    /// A good token of a tenant's administrator, with changed claims.
+    /// A valid token of a tenant's administrator, with changed claims.
     pub(crate) fn token(&self, change: impl FnOnce(&mut Value)) -> String {
         let mut claims = claims();
         change(&mut claims);
@@ -47,7 +47,7 @@ impl Signer {
     }
 }
 
-/// Header and claims as a token has them, without a signature.
+/// Encodes header and claims, without a signature.
 pub(crate) fn unsigned(header: &Value, claims: &Value) -> String {
     let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}", part(header), part(claims))
@@ -64,7 +64,7 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Two DER integers as the 64 bytes that a token has.
+/// Converts the two DER integers of a signature to the 64 bytes of a token.
 fn fixed(der: &[u8]) -> Vec<u8> {
     let mut rest = &der[2..];
     let mut signature = Vec::new();

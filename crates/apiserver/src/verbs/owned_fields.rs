@@ -1,44 +1,49 @@
-//! The part of an object that each endpoint owns: the fields that a write through it changes, and whose owner its
-//! manager becomes.
+//! The fields of an object that each endpoint owns: only these are changed by a write through it, and get its field
+//! manager.
 
-use crate::part::Part;
+use crate::object_endpoint::ObjectEndpoint;
 use crate::resource::{Resource, StoredKind};
 use crate::subresource::{FieldPath, Subresource, SubresourceKind, Writes};
 use crate::verbs::Call;
-use meta::managed::{Tracker, Write as Writer};
+use meta::managed::{FieldManager, Writer};
 use meta::object::Object;
 use meta::schema::{Schema, Type};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 const MANAGED_FIELDS: &[&str] = &["metadata", "managedFields"];
-/// The parts of an object beside its specification.
+/// The fields of an object that are not part of its specification.
 const BESIDE_SPEC: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata"], &["status"]];
 
 /// The state that a request wants the object to have.
-pub(crate) struct Wanted {
-    /// The whole object as the client means it.
+pub(crate) struct DesiredState {
+    /// The whole object as the client wants it.
     pub(crate) object: Object,
-    /// Whether field owners still have to be tracked.
+    /// Whether `managedFields` still has to be set.
     pub(crate) track: bool,
-    /// Whether the request itself names the revision it was made from.
+    /// Whether the request has a `resourceVersion` as its precondition.
     pub(crate) versioned: bool,
     pub(crate) warnings: Vec<String>,
 }
 
-fn subresource(stored: &StoredKind, part: Part) -> Option<&Subresource> {
-    stored.subresources.iter().find(|subresource| subresource.part() == part)
+fn subresource(stored: &StoredKind, endpoint: ObjectEndpoint) -> Option<&Subresource> {
+    stored.subresources.iter().find(|subresource| subresource.endpoint() == endpoint)
 }
 
-/// Whether an endpoint changes the object as a whole: the main one, and handlers.
-pub(crate) fn is_whole(stored: &StoredKind, part: Part) -> bool {
-    !subresource(stored, part).is_some_and(|sub| matches!(sub.kind, SubresourceKind::Writes(_)))
+/// Whether a write through an endpoint replaces the whole object, as at the main endpoint and in handlers.
+pub(crate) fn is_whole_object(stored: &StoredKind, endpoint: ObjectEndpoint) -> bool {
+    !subresource(stored, endpoint).is_some_and(|sub| matches!(sub.kind, SubresourceKind::Writes(_)))
 }
 
-/// Keeps only the part of the written object that this endpoint owns; the rest comes from the live one.
-pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted: Wanted) -> Object {
-    let Wanted { object: mut new, track, .. } = wanted;
-    match subresource(stored, part) {
+/// Takes the fields that this endpoint owns from the written object, and all others from the live one.
+pub(crate) fn keep_owned_fields(
+    stored: &StoredKind,
+    endpoint: ObjectEndpoint,
+    live: &Object,
+    desired: DesiredState,
+) -> Object {
+    let DesiredState { object: mut new, track, .. } = desired;
+    match subresource(stored, endpoint) {
         Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
             let mut kept = live.clone();
             for path in writes.paths {
@@ -62,8 +67,8 @@ pub(crate) fn keep_owned(stored: &StoredKind, part: Part, live: &Object, wanted:
     }
 }
 
-/// Removes from a new object the fields that only a later write through a subresource sets, and the server's own.
-pub(crate) fn keep_at_create(stored: &StoredKind, object: &mut Object) {
+/// Removes from a new object the fields that only its subresources or the server may set.
+pub(crate) fn reset_at_create(stored: &StoredKind, object: &mut Object) {
     for subresource in &stored.subresources {
         if let SubresourceKind::Writes(writes) = &subresource.kind
             && !writes.kept_at_create
@@ -78,48 +83,48 @@ pub(crate) fn keep_at_create(stored: &StoredKind, object: &mut Object) {
     }
 }
 
-/// The subtrees that an endpoint does not write: nobody becomes their owner through it.
-pub(crate) struct Resets(Vec<Cow<'static, [&'static str]>>);
+/// The reset fields of an endpoint: it does not write them, so no manager becomes their owner through it.
+pub(crate) struct ResetFields(Vec<Cow<'static, [&'static str]>>);
 
-impl Resets {
-    pub(crate) fn of(resource: &Resource, stored: &StoredKind, part: Part) -> Self {
+impl ResetFields {
+    pub(crate) fn of(resource: &Resource, stored: &StoredKind, endpoint: ObjectEndpoint) -> Self {
         let server = stored.server_fields.iter().copied();
         let others = stored.subresources.iter().flat_map(|sub| sub.paths().iter().copied());
-        Self(match subresource(stored, part) {
+        Self(match subresource(stored, endpoint) {
             None => others.chain(server).map(Cow::Borrowed).collect(),
             Some(Subresource { kind: SubresourceKind::Handler(_), .. }) => {
                 server.map(Cow::Borrowed).collect()
             }
             Some(Subresource { kind: SubresourceKind::Writes(writes), .. }) => {
-                let mut resets = Vec::new();
-                everything_but(&resource.schema, writes.paths, &mut Vec::new(), &mut resets);
-                resets.extend(nested(stored, writes).map(Cow::Borrowed));
-                resets
+                let mut reset_fields = Vec::new();
+                fields_except(&resource.schema, writes.paths, &mut Vec::new(), &mut reset_fields);
+                reset_fields.extend(nested(stored, writes).map(Cow::Borrowed));
+                reset_fields
             }
         })
     }
 
-    /// Calls a function with the tracker of field owners of this endpoint.
-    pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(Tracker<'_>) -> T) -> T {
+    /// Calls a function with the [`FieldManager`] of this endpoint.
+    pub(crate) fn track<T>(&self, resource: &Resource, with: impl FnOnce(FieldManager<'_>) -> T) -> T {
         let reset: Vec<&[&str]> = self.0.iter().map(|path| &**path).collect();
-        with(Tracker { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
+        with(FieldManager { schema: &resource.schema, kind: &resource.gvk, reset: &reset })
     }
 }
 
-/// The paths of other subresources that lie below those of this one.
+/// The paths of other subresources that lie below the paths of this one.
 fn nested(stored: &StoredKind, writes: &Writes) -> impl Iterator<Item = FieldPath> {
     let is_below =
         |path: &FieldPath| writes.paths.iter().any(|own| path.len() > own.len() && path.starts_with(own));
     stored.subresources.iter().flat_map(|sub| sub.paths().iter().copied()).filter(is_below)
 }
 
-/// Whether a write through an endpoint may grow what the object costs or grants.
-pub(crate) fn may_grow(stored: &StoredKind, part: Part) -> bool {
-    part == Part::Main || subresource(stored, part).is_some_and(Subresource::may_grow)
+/// Whether a write through an endpoint may raise what the object costs or grants.
+pub(crate) fn may_grow(stored: &StoredKind, endpoint: ObjectEndpoint) -> bool {
+    endpoint == ObjectEndpoint::Main || subresource(stored, endpoint).is_some_and(Subresource::may_grow)
 }
 
-/// The fields of a schema that are not on any of these paths.
-fn everything_but(
+/// Collects the paths of all fields of a schema except those at `paths`.
+fn fields_except(
     schema: &Schema,
     paths: &[&'static [&'static str]],
     at: &mut Vec<&'static str>,
@@ -137,32 +142,32 @@ fn everything_but(
         if below.is_empty() {
             found.push(Cow::Owned(at.clone()));
         } else if below.iter().all(|rest| !rest.is_empty()) {
-            everything_but(&field.schema, &below, at, found);
+            fields_except(&field.schema, &below, at, found);
         }
         at.pop();
     }
 }
 
-/// The writer, for the tracker.
-pub(crate) fn writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Writer<'a> {
-    Writer { manager, subresource: call.part.name(), now }
+/// Who writes, for the [`FieldManager`].
+pub(crate) fn field_writer<'a>(call: &Call<'_>, manager: &'a str, now: &'a str) -> Writer<'a> {
+    Writer { manager, subresource: call.endpoint.name(), now }
 }
 
 /// Whether two states have the same specification, apart from the server's fields.
-pub(crate) fn same_spec(stored: &StoredKind, live: &Object, new: &Object) -> bool {
+pub(crate) fn has_same_spec(stored: &StoredKind, live: &Object, new: &Object) -> bool {
     let except: Vec<&[&str]> = BESIDE_SPEC.iter().chain(stored.server_fields).copied().collect();
-    same_but(live.as_map(), new.as_map(), &except)
+    equal_except(live.as_map(), new.as_map(), &except)
 }
 
-/// Whether two states of an object are the same, apart from the revision and the times of field owners.
+/// Whether two states of an object are equal, apart from the revision and the times in `managedFields`.
 pub(crate) fn is_unchanged(live: &Object, new: &Object) -> bool {
     let but_these: [&[&str]; 2] = [&["metadata", "resourceVersion"], MANAGED_FIELDS];
-    same_but(live.as_map(), new.as_map(), &but_these)
-        && same_owners(live.get(MANAGED_FIELDS), new.get(MANAGED_FIELDS))
+    equal_except(live.as_map(), new.as_map(), &but_these)
+        && have_same_managers(live.get(MANAGED_FIELDS), new.get(MANAGED_FIELDS))
 }
 
-/// Whether two maps agree apart from the values at these paths.
-fn same_but(left: &Map<String, Value>, right: &Map<String, Value>, except: &[&[&str]]) -> bool {
+/// Whether two maps are equal apart from the values at these paths.
+fn equal_except(left: &Map<String, Value>, right: &Map<String, Value>, except: &[&[&str]]) -> bool {
     let is_left_out = |key: &str| except.iter().any(|path| matches!(path, [last] if *last == key));
     let same = |(key, value): (&String, &Value)| match (value, right.get(key)) {
         _ if is_left_out(key) => true,
@@ -170,21 +175,21 @@ fn same_but(left: &Map<String, Value>, right: &Map<String, Value>, except: &[&[&
             let firsts = except.iter().filter_map(|path| path.split_first());
             let below: Vec<&[&str]> =
                 firsts.filter(|(first, _)| *first == key).map(|(_, rest)| rest).collect();
-            same_but(a, b, &below)
+            equal_except(a, b, &below)
         }
         (value, other) => other == Some(value),
     };
     left.iter().all(same) && right.keys().all(|key| left.contains_key(key) || is_left_out(key))
 }
 
-fn same_owners(left: Option<&Value>, right: Option<&Value>) -> bool {
+fn have_same_managers(left: Option<&Value>, right: Option<&Value>) -> bool {
     fn entries(value: Option<&Value>) -> &[Value] {
         value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
     let (left, right) = (entries(left), entries(right));
     left.len() == right.len()
         && left.iter().zip(right).all(|(a, b)| match (a, b) {
-            (Value::Object(a), Value::Object(b)) => same_but(a, b, &[&["time"]]),
+            (Value::Object(a), Value::Object(b)) => equal_except(a, b, &[&["time"]]),
             _ => a == b,
         })
 }
@@ -220,7 +225,7 @@ mod tests {
     fn what_lies_at_excepted_paths_does_not_count() {
         let except: [&[&str]; 2] = [&["a", "b"], &["c"]];
         let same =
-            |left: Value, right: Value| same_but(object(left).as_map(), object(right).as_map(), &except);
+            |left: Value, right: Value| equal_except(object(left).as_map(), object(right).as_map(), &except);
         assert!(same(json!({"a": {"b": 1, "x": 1}}), json!({"a": {"x": 1}, "c": 3})));
         assert!(!same(json!({"a": {"b": 1, "x": 1}}), json!({"a": {"b": 1, "x": 2}})));
         assert!(!same(json!({"a": {"x": 1}}), json!({"a": {"x": 1, "y": 1}})));
@@ -251,7 +256,7 @@ mod tests {
         );
         let of = |paths: &[&'static [&'static str]]| {
             let mut found = Vec::new();
-            everything_but(&schema, paths, &mut Vec::new(), &mut found);
+            fields_except(&schema, paths, &mut Vec::new(), &mut found);
             found.iter().map(|path| path.join(".")).collect::<Vec<_>>()
         };
         assert_eq!(of(&[&["status"]]), ["metadata", "spec"]);

@@ -6,24 +6,24 @@ use crate::request::{RequestInfo, query};
 use axum::body::Body;
 use http::header::HeaderName;
 use http::{HeaderMap, Method, Request, Response};
-use runtime::trace::{Parent, Root, Tracer};
+use runtime::trace::{RemoteParent, RootSpan, Tracer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The code of a request whose client left before the answer, as proxies write it.
-const CLIENT_LEFT: u16 = 499;
+/// The code for a request whose client closed it before the response, as nginx logs it.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// What is recorded of a request when it ends, however it ends.
-pub(super) struct Trail {
+/// What goes into metrics, audit log and trace when a request ends, in whatever way.
+pub(super) struct RequestRecord {
     metrics: Arc<ServerMetrics>,
     pub(super) audit_id: Arc<str>,
     peer: SocketAddr,
     method: Method,
-    /// Nothing is stored.
+    /// Whether it is a dry run.
     dry_run: bool,
     validation: Option<&'static str>,
     pub(super) started: Instant,
@@ -32,15 +32,15 @@ pub(super) struct Trail {
     class: Class,
     pub(super) caller: Option<Arc<Caller>>,
     pub(super) impersonated: Option<Arc<Caller>>,
-    /// What the handler says of a write.
+    /// What a write has changed, as reported by its handler.
     pub(super) outcome: Option<AuditedChange>,
     /// The trace of this request, if it is traced.
-    pub(super) trace: Option<Root>,
-    answered: bool,
+    pub(super) trace: Option<RootSpan>,
+    is_finished: bool,
 }
 
-impl Trail {
-    pub(super) fn begin<B>(
+impl RequestRecord {
+    pub(super) fn start<B>(
         request: &Request<B>,
         audit_id: Arc<str>,
         peer: SocketAddr,
@@ -62,14 +62,14 @@ impl Trail {
             impersonated: None,
             outcome: None,
             trace: tracer.begin(|| parent(request.headers())),
-            answered: false,
+            is_finished: false,
         }
     }
 
-    pub(super) fn authenticated(&mut self, caller: &Arc<Caller>) {
+    pub(super) fn set_caller(&mut self, caller: &Arc<Caller>) {
         self.caller = Some(Arc::clone(caller));
         self.phases.authenticated = self.started.elapsed();
-        // A request through kube-apiserver was sampled there. Of the others only masters may decide what is traced.
+        // kube-apiserver has sampled the requests that it forwards. Of other callers, only masters may request a trace.
         if let Some(trace) = &mut self.trace
             && (caller.via == Via::FrontProxy || caller.in_group(MASTERS))
         {
@@ -77,26 +77,26 @@ impl Trail {
         }
     }
 
-    pub(super) fn asked(&mut self, info: &RequestInfo, class: Class) {
+    pub(super) fn set_request(&mut self, info: &RequestInfo, class: Class) {
         self.info = Some(info.clone());
         self.class = class;
     }
 
-    pub(super) fn authorized(&mut self) {
+    pub(super) fn set_authorized(&mut self) {
         self.phases.authorized = self.started.elapsed();
     }
 
-    pub(super) fn answered(&mut self, response: &Response<Body>) {
-        self.answered = true;
+    pub(super) fn finish(&mut self, response: &Response<Body>) {
+        self.is_finished = true;
         let (code, took) = (response.status().as_u16(), self.started.elapsed());
         let size = http_body::Body::size_hint(response.body()).exact();
         let is_stream = self.class == Class::Stream;
         let outcome = RequestOutcome { code, took, size, validation: self.validation, is_stream };
-        self.metrics.answered(self.info.as_ref(), self.dry_run, &outcome);
-        self.end(code, took);
+        self.metrics.record_response(self.info.as_ref(), self.dry_run, &outcome);
+        self.write(code, took);
     }
 
-    fn end(&mut self, code: u16, took: Duration) {
+    fn write(&mut self, code: u16, took: Duration) {
         let logged = AuditRecord {
             audit_id: &self.audit_id,
             peer: self.peer,
@@ -129,40 +129,40 @@ impl Trail {
     }
 }
 
-impl Drop for Trail {
-    /// The client left. A write may have happened all the same: the audit log must not miss it.
+impl Drop for RequestRecord {
+    /// Without a response, the client has left. A write may have been stored, so it must be in the audit log.
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.is_finished {
             self.metrics.aborts.inc();
-            self.end(CLIENT_LEFT, self.started.elapsed());
+            self.write(CLIENT_CLOSED_REQUEST, self.started.elapsed());
         }
     }
 }
 
-fn parent(headers: &HeaderMap) -> Option<Parent> {
+fn parent(headers: &HeaderMap) -> Option<RemoteParent> {
     let text = |name| headers.get(name)?.to_str().ok();
-    Parent::parse(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
+    RemoteParent::parse(text(TRACEPARENT)?, text(TRACESTATE).unwrap_or_default())
 }
 
-/// `fieldValidation` of a write with a body, as the metric's label has it.
+/// `fieldValidation` of a write with a body, as the label of the metric.
 fn validation<B>(request: &Request<B>) -> Option<&'static str> {
     if !matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
         return None;
     }
-    let asked =
+    let value =
         query::first(request.uri().query().unwrap_or_default(), "fieldValidation").unwrap_or_default();
-    Some(["", "Ignore", "Warn", "Strict"].into_iter().find(|known| *known == asked).unwrap_or("invalid"))
+    Some(["", "Ignore", "Warn", "Strict"].into_iter().find(|known| *known == value).unwrap_or("invalid"))
 }
 
-/// The request without names of objects, so that traces can be counted by it.
+/// The name of the trace: the request without names of objects, so that equal requests have equal names.
 fn name(method: &Method, info: Option<&RequestInfo>) -> String {
-    let Some(asked) = info.and_then(RequestInfo::resource) else { return method.to_string() };
-    let mut name = format!("{method} /apis/{}/{}", asked.group, asked.version);
-    if !asked.namespace.is_empty() {
+    let Some(request) = info.and_then(RequestInfo::resource) else { return method.to_string() };
+    let mut name = format!("{method} /apis/{}/{}", request.group, request.version);
+    if !request.namespace.is_empty() {
         name.push_str("/namespaces/{:namespace}");
     }
-    let object = if asked.name.is_empty() { "" } else { "{:name}" };
-    for part in [asked.resource.as_str(), object, &asked.subresource] {
+    let object = if request.name.is_empty() { "" } else { "{:name}" };
+    for part in [request.resource.as_str(), object, &request.subresource] {
         if !part.is_empty() {
             name.push('/');
             name.push_str(part);

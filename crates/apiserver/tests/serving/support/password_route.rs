@@ -1,10 +1,10 @@
-//! A route for clients that come with a name and a password.
+//! A route for clients with a name and a password.
 
-use apiserver::authz::Admits;
+use apiserver::authz::RouteAccess;
 use apiserver::caller::Caller;
-use apiserver::dialect::{Basic, Dialect, Judgement};
+use apiserver::dialect::{BasicCredentials, Dialect, Judgement};
 use apiserver::flow::Class;
-use apiserver::routes::{GET, Reach, Route};
+use apiserver::routes::{GET, PathMatch, Route};
 use axum::body::Body;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -13,11 +13,11 @@ use meta::status::Status;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Knows `robot` by the password `open`; of others the password is a token.
-struct Doorman;
+/// Knows `robot` with the password `open`. The password of all other names is a token.
+struct RobotDialect;
 
-impl Dialect for Doorman {
-    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
+impl Dialect for RobotDialect {
+    fn judge<'a>(&'a self, basic: &'a BasicCredentials) -> BoxFuture<'a, Judgement> {
         let judgement = match (basic.user.as_str(), basic.password.as_str()) {
             ("robot", "open") => {
                 Judgement::Known(Box::new(Caller { name: "robot".to_owned(), ..Caller::default() }))
@@ -35,18 +35,18 @@ impl Dialect for Doorman {
     }
 }
 
-/// Answers with who came; for everybody who is known.
+/// Answers with the caller. It lets in every authenticated caller.
 pub(crate) fn route() -> Route {
-    let route = Route::document("/door", Admits::Authenticated, |cx, _| {
+    let route = Route::document("/door", RouteAccess::Authenticated, |cx, _| {
         Response::new(Body::from(
             json!({"user": cx.caller.name, "via": format!("{:?}", cx.caller.via)}).to_string(),
         ))
     });
     Route {
-        reach: Reach::Path,
+        path_match: PathMatch::Exact,
         methods: GET,
         class: Class::Read,
-        dialect: Some(Arc::new(Doorman)),
+        dialect: Some(Arc::new(RobotDialect)),
         listed: Vec::new(),
         ..route
     }

@@ -1,6 +1,5 @@
-//! Owner references: the deletion of an owner deletes its dependents, and a dependent with `blockOwnerDeletion` holds
-//! back the owner's deletion. Neither reaches across tenants. The garbage collector knows owners by their uid alone,
-//! whatever else a reference says.
+//! Owner references: the deletion of an owner deletes its dependents, and a dependent with `blockOwnerDeletion` delays
+//! the owner's deletion. Neither may cross tenants. The garbage collector identifies owners by their uid alone.
 
 use crate::request::{ResourceRequest, Verb};
 use crate::resource::{Resource, StoredKind};
@@ -20,16 +19,16 @@ const BLOCKED: &str =
 
 type Reference = Map<String, Value>;
 
-/// Refuses new references to owners of other tenants. A caller who does not see everything may only name objects that
-/// are served here and that he sees. One who sees everything may name objects that are elsewhere or do not exist yet,
-/// as in a Go server.
+/// Refuses new references to owners of other tenants. A caller who does not see everything may only refer to objects of
+/// this server that he sees. As in a Go server, a caller who sees everything may refer to objects of other servers and
+/// to objects that do not exist yet.
 pub(crate) async fn check(call: &Call<'_>, live: Option<&Object>, new: &Object) -> Result<(), Status> {
     let known: HashSet<&Reference> = live.into_iter().flat_map(references).collect();
     if references(new).all(|reference| known.contains(&reference)) {
         return Ok(());
     }
-    // Seldom needed, and no other write has to have room for it.
-    Box::pin(look_up(call, &known, new)).await
+    // Boxed: it is rare, and the futures of all other writes stay smaller.
+    Box::pin(check_new_references(call, &known, new)).await
 }
 
 fn references(object: &Object) -> impl Iterator<Item = &Reference> {
@@ -37,8 +36,8 @@ fn references(object: &Object) -> impl Iterator<Item = &Reference> {
     list.into_iter().flatten().filter_map(Value::as_object)
 }
 
-/// The places of an object's references to owners that may lie in its namespace. Nothing is known about kinds that
-/// are not served here, so they count.
+/// The indexes of an object's references to owners that may be in its namespace. This includes kinds that are not
+/// served here, since their scope is unknown.
 pub(crate) fn namespaced(call: &Call<'_>, object: &Object) -> impl Iterator<Item = usize> {
     let is_elsewhere = |reference: &Reference| {
         Owner::of(call, reference, object).is_some_and(|owner| !owner.resource.namespaced)
@@ -46,9 +45,9 @@ pub(crate) fn namespaced(call: &Call<'_>, object: &Object) -> impl Iterator<Item
     references(object).enumerate().filter(move |(_, reference)| !is_elsewhere(reference)).map(|(at, _)| at)
 }
 
-/// Whether a stored object names this one as its owner.
+/// Whether a stored object has an owner with this uid.
 pub(crate) fn is_owned_by(entry: &Entry, uid: &str) -> bool {
-    // A cheap check first: most bodies need not be parsed.
+    // This cheap check avoids parsing most bodies.
     let names_it = std::str::from_utf8(&entry.body).is_ok_and(|body| body.contains(uid));
     names_it
         && Object::from_stored(&entry.body, entry.revision.0)
@@ -59,7 +58,11 @@ fn text<'r>(reference: &'r Reference, key: &str) -> &'r str {
     reference.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn look_up(call: &Call<'_>, known: &HashSet<&Reference>, new: &Object) -> Result<(), Status> {
+async fn check_new_references(
+    call: &Call<'_>,
+    known: &HashSet<&Reference>,
+    new: &Object,
+) -> Result<(), Status> {
     let mut errors = FieldErrors::new();
     let path = Path::new("metadata").child("ownerReferences");
     for (at, reference) in references(new).enumerate().filter(|(_, reference)| !known.contains(reference)) {
@@ -75,7 +78,7 @@ async fn look_up(call: &Call<'_>, known: &HashSet<&Reference>, new: &Object) -> 
         if let Some(error) = owner.error(call, new, &path.index(at)).await? {
             errors.push(error);
         } else if reference.get("blockOwnerDeletion") == Some(&Value::Bool(true)) {
-            owner.may_be_held(call, new).await?;
+            owner.check_may_block(call, new).await?;
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&call.resource.gvk, new.name(), &errors)) }
@@ -99,13 +102,14 @@ impl<'a> Owner<'a> {
     fn of(call: &'a Call<'_>, reference: &'a Reference, new: &'a Object) -> Option<Self> {
         let (group, _version) = GroupVersionKind::parse_api_version(text(reference, "apiVersion"));
         let kind = text(reference, "kind");
-        let is_it = |resource: &&Arc<Resource>| resource.gvk.group == group && resource.gvk.kind == kind;
-        let resource = call.api.resources.iter().find(is_it)?;
+        let is_kind = |resource: &&Arc<Resource>| resource.gvk.group == group && resource.gvk.kind == kind;
+        let resource = call.api.resources.iter().find(is_kind)?;
         let namespace = if resource.namespaced { new.namespace() } else { "" };
         let (name, uid) = (text(reference, "name"), text(reference, "uid"));
         Some(Self { resource, stored: resource.stored()?, namespace, name, uid })
     }
 
+    /// The error if the object must not refer to this owner.
     async fn error(&self, call: &Call<'_>, new: &Object, path: &Path) -> Result<Option<FieldError>, Status> {
         if self.resource.namespaced && self.namespace.is_empty() {
             let detail = "an object of no namespace is owned by none that lies in one";
@@ -124,8 +128,8 @@ impl<'a> Owner<'a> {
         Ok((!same).then(|| FieldError::forbidden(path, "the owner is another tenant's")))
     }
 
-    /// An error unless the caller may hold back the owner's deletion.
-    async fn may_be_held(&self, call: &Call<'_>, new: &Object) -> Result<(), Status> {
+    /// An error unless the caller may delay the owner's deletion with `blockOwnerDeletion`.
+    async fn check_may_block(&self, call: &Call<'_>, new: &Object) -> Result<(), Status> {
         let right = ResourceRequest {
             verb: Verb::Update,
             group: self.resource.gvk.group.clone(),
@@ -136,7 +140,7 @@ impl<'a> Owner<'a> {
             subresource: "finalizers".to_owned(),
             ..ResourceRequest::default()
         };
-        call.has_right(right).await.map_err(|status| match status.code {
+        call.require_right(right).await.map_err(|status| match status.code {
             403 => Status::forbidden(&call.resource.group_resource(), new.name(), BLOCKED),
             _ => status,
         })

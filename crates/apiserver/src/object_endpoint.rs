@@ -1,23 +1,23 @@
 /// The endpoint that a write came through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
-    /// The object itself: everything but what its subresources own.
+pub enum ObjectEndpoint {
+    /// The object itself: all fields but those that its subresources own.
     Main,
     /// The subresource of this name.
-    Sub(&'static str),
+    Subresource(&'static str),
 }
 
-impl Part {
+impl ObjectEndpoint {
     /// The subresource `status`.
-    pub const STATUS: Self = Self::Sub("status");
+    pub const STATUS: Self = Self::Subresource("status");
     /// The subresource `finalize`.
-    pub const FINALIZE: Self = Self::Sub("finalize");
+    pub const FINALIZE: Self = Self::Subresource("finalize");
 
     /// The subresource's name; empty for the object itself.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Main => "",
-            Self::Sub(name) => name,
+            Self::Subresource(name) => name,
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Protobuf: metadata, lists of it, events of it, and Status.
+//! Protobuf: `PartialObjectMetadata`, lists and events of it, and Status.
 
-use crate::response::stored::{metadata_object, resource_version};
+use crate::response::raw_metadata::{metadata_object, resource_version};
 use bytes::{Bytes, BytesMut};
 use meta::protobuf::{self, Message};
 use meta::status::{ListMeta, Status};
@@ -8,25 +8,25 @@ use std::sync::Arc;
 use store::Entry;
 use tokio::task::yield_now;
 
-/// Entries that are looked at before others get their turn.
-const TURN_ENTRIES: usize = 256;
+/// Entries that are encoded before other tasks get their turn.
+const ENTRIES_PER_TURN: usize = 256;
 
-/// One object's metadata alone.
+/// The metadata of one object.
 pub(super) fn object(entry: &Entry, version: &str, out: &mut BytesMut) {
     append(out, |out| protobuf::body(out, version, "PartialObjectMetadata", |out| metadata(entry, out)));
 }
 
-/// One element of a list of metadata.
+/// An element of a list of metadata.
 pub(super) fn item(entry: &Entry, version: &str, out: &mut BytesMut) {
     append(out, |out| out.nested(protobuf::items_field(version), |out| metadata(entry, out)));
 }
 
-/// The bytes around a list's elements. The length of the elements comes first, so they are encoded twice: for their
-/// length, and when they are sent. If they were kept, the whole list would be in memory.
-pub(super) async fn around(version: &str, meta: &ListMeta, items: &[Arc<Entry>]) -> (Bytes, Bytes) {
+/// The bytes before and after a list's elements. The length of the elements comes first, so they are encoded twice:
+/// here for their length, and again when they are sent. To keep them would take memory for the whole list.
+pub(super) async fn envelope(version: &str, meta: &ListMeta, items: &[Arc<Entry>]) -> (Bytes, Bytes) {
     let (mut total, mut scratch) = (0_usize, BytesMut::new());
-    for turn in items.chunks(TURN_ENTRIES) {
-        for entry in turn {
+    for entries in items.chunks(ENTRIES_PER_TURN) {
+        for entry in entries {
             scratch.clear();
             item(entry, version, &mut scratch);
             total = total.saturating_add(scratch.len());
@@ -42,7 +42,7 @@ pub(crate) fn status_body(status: &Status, out: &mut BytesMut) {
     append(out, |out| protobuf::status(out, status));
 }
 
-/// An event of a watch, around an object's body.
+/// The frame of a watch event, with the object that `write` writes.
 pub(crate) fn event_frame(op: &str, write: impl FnOnce(&mut BytesMut)) -> Bytes {
     protobuf::event_frame(op, |out| write(out.buffer())).freeze()
 }
@@ -54,7 +54,7 @@ fn metadata(entry: &Entry, out: &mut Message) {
     }
 }
 
-/// Goes on in a buffer.
+/// Appends to a buffer.
 fn append(out: &mut BytesMut, write: impl FnOnce(&mut Message)) {
     let mut message = Message::from(std::mem::take(out));
     write(&mut message);

@@ -3,12 +3,12 @@
 use meta::object::splice_point;
 use store::Entry;
 
-/// Empty for a write that was only tried.
+/// The `resourceVersion` of an entry; empty after a dry run.
 pub(super) fn resource_version(entry: &Entry) -> String {
     if entry.revision.0 == 0 { String::new() } else { entry.revision.to_string() }
 }
 
-/// The object `metadata`.
+/// The JSON of `metadata`, with its braces.
 pub(super) fn metadata_object(body: &str) -> Option<&str> {
     let (start, end) =
         (splice_point(body)?.0.len().checked_sub(1)?, metadata_of(body)?.len().checked_add(2)?);

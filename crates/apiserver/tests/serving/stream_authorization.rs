@@ -1,4 +1,4 @@
-//! A watch outlives nothing that allowed it: its credential, its right, and what its caller sees.
+//! A watch ends when its caller's credential or right ends, or when what he sees changes.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,21 +34,21 @@ use store::{Sight, TenantSight, Visibility};
 use tokio::sync::watch;
 
 const WAIT: Duration = Duration::from_secs(20);
-/// Less than a review may take.
+/// A wait that is shorter than a review may take.
 const REVIEW_WAIT: Duration = Duration::from_secs(5);
 
-/// Everybody with a tenant may do anything, and sees of it the namespaces that are told.
-struct Sighted {
+/// Allows every caller with a tenant everything. He sees the given namespaces of his tenant.
+struct NamespacePolicy {
     namespaces: Mutex<Arc<BTreeSet<String>>>,
     changes: watch::Sender<u64>,
-    /// What is told as soon as somebody waits for it.
-    coming: Mutex<Option<Vec<&'static str>>>,
+    /// The namespaces that are shown as soon as somebody waits for `settle`.
+    pending: Mutex<Option<Vec<&'static str>>>,
 }
 
-impl Policy for Sighted {
+impl Policy for NamespacePolicy {
     fn judge(&self, caller: &Caller, _: &RequestInfo, operator: bool) -> Ruling {
         let verdict = if caller.tenant.is_some() { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
-        let sight = match &caller.tenant {
+        let visibility = match &caller.tenant {
             Some(tenant) => {
                 let sight = Sight::Namespaces(Arc::clone(&self.namespaces.lock().unwrap()));
                 Visibility::tenants([TenantSight { tenant: Arc::from(tenant.as_str()), sight }])
@@ -56,7 +56,7 @@ impl Policy for Sighted {
             None if operator => Visibility::Everything,
             None => Visibility::Nothing,
         };
-        Ruling { verdict, sight: Ok(sight) }
+        Ruling { verdict, visibility: Ok(visibility) }
     }
 
     fn operator_right(&self) -> Right {
@@ -68,24 +68,24 @@ impl Policy for Sighted {
     }
 
     fn settle(&self) -> Option<BoxFuture<'_, ()>> {
-        if self.coming.lock().unwrap().is_none() {
+        if self.pending.lock().unwrap().is_none() {
             return None;
         }
-        let told = async move {
+        let settled = async move {
             tokio::task::yield_now().await;
-            let coming = self.coming.lock().unwrap().take();
-            if let Some(namespaces) = coming {
+            let pending = self.pending.lock().unwrap().take();
+            if let Some(namespaces) = pending {
                 self.show(&namespaces);
             }
         };
-        Some(told.boxed())
+        Some(settled.boxed())
     }
 }
 
-impl Sighted {
+impl NamespacePolicy {
     fn of(namespaces: &[&str]) -> Arc<Self> {
         let (namespaces, changes) = (Mutex::new(set(namespaces)), watch::Sender::new(0));
-        Arc::new(Self { namespaces, changes, coming: Mutex::default() })
+        Arc::new(Self { namespaces, changes, pending: Mutex::default() })
     }
 
     fn show(&self, namespaces: &[&str]) {
@@ -99,13 +99,13 @@ fn set(namespaces: &[&str]) -> Arc<BTreeSet<String>> {
 }
 
 /// An open watch, event by event.
-struct Watching {
+struct WatchClient {
     body: Incoming,
     rest: Vec<u8>,
     _client: Client,
 }
 
-impl Watching {
+impl WatchClient {
     async fn open(served: &Served, headers: &[(&str, &str)]) -> Self {
         let mut client = Client::connect(served.address, &served.ca, None, "http/1.1").await.unwrap();
         let mut request = Request::builder().uri(format!("{LIST}?watch=true")).header("host", "localhost");
@@ -142,8 +142,8 @@ fn bearer(token: &str) -> [(&'static str, String); 1] {
     [("authorization", format!("Bearer {token}"))]
 }
 
-/// Keys in a file, and a server that looks at everything again and again.
-fn restless(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
+/// The keys of a signer in a file, and a server that checks everything again at short intervals.
+fn with_frequent_rechecks(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     let (file, trust) = with_issuer(signer);
     let change = |settings: &mut ServerSettings| {
         trust(settings);
@@ -154,9 +154,9 @@ fn restless(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     (file, change)
 }
 
-/// The same, but that it looks at callers again only when something has changed.
-fn attentive(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
-    let (file, often) = restless(signer);
+/// The same, but the server checks callers again only after a change.
+fn with_rechecks_on_change(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
+    let (file, often) = with_frequent_rechecks(signer);
     let change = |settings: &mut ServerSettings| {
         often(settings);
         settings.recheck_every = Duration::from_hours(1);
@@ -164,16 +164,16 @@ fn attentive(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
     (file, change)
 }
 
-async fn watch_by(served: &Served, token: &str) -> Watching {
+async fn watch_by(served: &Served, token: &str) -> WatchClient {
     let [(name, value)] = bearer(token);
-    Watching::open(served, &[(name, &value)]).await
+    WatchClient::open(served, &[(name, &value)]).await
 }
 
 #[tokio::test]
 async fn a_watch_ends_with_its_token() {
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
-    let served = Served::start_by(Sighted::of(&["n"]), None, change).await;
+    let (_file, change) = with_frequent_rechecks(&signer);
+    let served = Served::start_by(NamespacePolicy::of(&["n"]), None, change).await;
     let mut watch = watch_by(&served, &signer.token(|claims| claims["exp"] = json!(now() + 5))).await;
     assert_eq!(watch.next().await, None, "without a word: a new token goes on where it was");
 }
@@ -181,8 +181,8 @@ async fn a_watch_ends_with_its_token() {
 #[tokio::test]
 async fn a_watch_ends_when_the_key_of_its_token_is_no_longer_trusted() {
     let signer = Signer::new("key-1");
-    let (file, change) = restless(&signer);
-    let served = Served::start_by(Sighted::of(&["n"]), None, change).await;
+    let (file, change) = with_frequent_rechecks(&signer);
+    let served = Served::start_by(NamespacePolicy::of(&["n"]), None, change).await;
     let mut watch = watch_by(&served, &signer.token(|_| {})).await;
     std::fs::write(file, Signer::new("key-2").key_set()).unwrap();
     assert_eq!(watch.next().await, None);
@@ -191,9 +191,9 @@ async fn a_watch_ends_when_the_key_of_its_token_is_no_longer_trusted() {
 #[tokio::test]
 async fn who_sees_something_else_has_to_list_again() {
     let signer = Signer::new("key-1");
-    let (_file, change) = attentive(&signer);
-    let sight = Sighted::of(&["n"]);
-    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
+    let (_file, change) = with_rechecks_on_change(&signer);
+    let sight = NamespacePolicy::of(&["n"]);
+    let served = Served::start_by(Arc::<NamespacePolicy>::clone(&sight), None, change).await;
     for (what, namespaces) in [("taken away", vec![]), ("added", vec!["n", "m"])] {
         sight.show(&["n"]);
         let mut watch = watch_by(&served, &signer.token(|_| {})).await;
@@ -208,9 +208,9 @@ async fn who_sees_something_else_has_to_list_again() {
 #[tokio::test]
 async fn the_event_that_takes_the_sight_of_itself_away_is_not_shown() {
     let signer = Signer::new("key-1");
-    let (_file, change) = attentive(&signer);
-    let sight = Sighted::of(&["n"]);
-    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
+    let (_file, change) = with_rechecks_on_change(&signer);
+    let sight = NamespacePolicy::of(&["n"]);
+    let served = Served::start_by(Arc::<NamespacePolicy>::clone(&sight), None, change).await;
     let create = async |name: &str| {
         let body =
             json!({"metadata": {"name": name, "annotations": {"tenant": "acme"}}, "spec": {"colour": "red"}});
@@ -219,10 +219,10 @@ async fn the_event_that_takes_the_sight_of_itself_away_is_not_shown() {
     let mut watch = watch_by(&served, &signer.token(|_| {})).await;
     create("a").await;
     assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "a");
-    *sight.coming.lock().unwrap() = Some(vec!["n"]);
+    *sight.pending.lock().unwrap() = Some(vec!["n"]);
     create("b").await;
     assert_eq!(watch.next().await.unwrap()["object"]["metadata"]["name"], "b", "a change to the same");
-    *sight.coming.lock().unwrap() = Some(vec![]);
+    *sight.pending.lock().unwrap() = Some(vec![]);
     create("secret").await;
     assert_eq!(watch.failure().await["code"], 410);
 }
@@ -230,9 +230,9 @@ async fn the_event_that_takes_the_sight_of_itself_away_is_not_shown() {
 #[tokio::test]
 async fn who_does_not_read_meanwhile_is_not_told_afterwards() {
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
-    let sight = Sighted::of(&["n"]);
-    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
+    let (_file, change) = with_frequent_rechecks(&signer);
+    let sight = NamespacePolicy::of(&["n"]);
+    let served = Served::start_by(Arc::<NamespacePolicy>::clone(&sight), None, change).await;
     let tls = tls(served.address, &served.ca, None, "h2").await.unwrap();
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(16)
@@ -266,8 +266,8 @@ async fn a_watch_ends_with_its_right_and_not_with_kube_apiserver() {
     kube.allow(|spec| spec["user"] == "bob");
     kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
-    let served = Served::start_by(Sighted::of(&["n"]), Some(kube.client()), change).await;
+    let (_file, change) = with_frequent_rechecks(&signer);
+    let served = Served::start_by(NamespacePolicy::of(&["n"]), Some(kube.client()), change).await;
     let mut watch = watch_by(&served, "good").await;
     kube.down.store(true, Ordering::SeqCst);
     served.create("a").await;
@@ -296,8 +296,8 @@ async fn events_go_on_while_it_is_being_asked_whether_they_may() {
     kube.allow(|spec| spec["user"] == "bob");
     kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
-    let served = Served::start_by(Sighted::of(&["n"]), Some(kube.client()), change).await;
+    let (_file, change) = with_frequent_rechecks(&signer);
+    let served = Served::start_by(NamespacePolicy::of(&["n"]), Some(kube.client()), change).await;
     let mut watch = watch_by(&served, "good").await;
     let held = kube.hold_tokens().await;
     let before = kube.token_reviews.load(Ordering::SeqCst);
@@ -311,21 +311,23 @@ async fn events_go_on_while_it_is_being_asked_whether_they_may() {
 #[tokio::test]
 async fn a_socket_ends_as_a_stream_does() {
     let signer = Signer::new("key-1");
-    let (_file, change) = restless(&signer);
-    let sight = Sighted::of(&["n"]);
-    let served = Served::start_by(Arc::<Sighted>::clone(&sight), None, change).await;
+    let (_file, change) = with_frequent_rechecks(&signer);
+    let sight = NamespacePolicy::of(&["n"]);
+    let served = Served::start_by(Arc::<NamespacePolicy>::clone(&sight), None, change).await;
     let token = bearer(&signer.token(|_| {}))[0].1.clone();
     let path = format!("{LIST}?watch=true");
     let to = (served.address, &served.ca, None);
     let mut socket =
         crate::support::socket::Socket::open(to, &path, &[("authorization", &token)]).await.unwrap();
     sight.show(&[]);
-    let crate::support::socket::Said::Event(event) = socket.next().await else { panic!("an event is due") };
+    let crate::support::socket::SocketMessage::Event(event) = socket.next().await else {
+        panic!("an event is due")
+    };
     assert_eq!((&event["type"], &event["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert_eq!(socket.next().await, crate::support::socket::Said::End(1000));
+    assert_eq!(socket.next().await, crate::support::socket::SocketMessage::Close(1000));
 }
 
-/// Reads until the other end closes.
+/// Reads until the peer closes.
 async fn is_closed(stream: &mut tokio_rustls::client::TlsStream<tokio::net::TcpStream>) -> bool {
     use tokio::io::AsyncReadExt;
     let mut byte = [0];
@@ -339,7 +341,7 @@ async fn is_closed(stream: &mut tokio_rustls::client::TlsStream<tokio::net::TcpS
 async fn connections_of_nobody_keep_none_out_who_is_known() {
     let served = Served::start_with(|settings| {
         settings.connections = 6;
-        settings.strangers = 3;
+        settings.unauthenticated_connections = 3;
     })
     .await;
     let mut known = Client::connect(served.address, &served.ca, Some(&served.master), "h2").await.unwrap();
