@@ -10,7 +10,7 @@ pub mod rate_limit;
 /// Generates a key and the request for its certificate.
 pub mod key;
 
-use business_types::issue::{IssueRequest, Issued};
+use business_types::issue::{IssueRequest, IssuedCertificate};
 use futures_util::future::BoxFuture;
 use key::KeyPem;
 use meta::status::Status;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 /// Issues certificates, or has them issued.
 pub trait CertificateIssuer: Send + Sync + 'static {
     /// The certificate, or the answer to the caller. The message of a 422 is about the member cluster.
-    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>>;
+    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<IssuedCertificate, Status>>;
 }
 
 /// The validity of certificates, in days.
@@ -76,7 +76,7 @@ pub struct Credential {
     /// PKCS #8, PEM.
     pub key: KeyPem,
     /// The certificate, and where it is used.
-    pub issued: Issued,
+    pub issued: IssuedCertificate,
 }
 
 /// Issues certificates, within a rate limit for each caller.

@@ -204,7 +204,8 @@ fn grown_domains<'a>(before: Option<&'a Account>, after: &'a Account) -> impl It
         let had = before.and_then(|before| before.costs.get(*domain));
         had.is_none_or(|had| amounts.iter().any(|(key, amount)| had.get(key).is_none_or(|was| amount > was)))
     });
-    let granted = Grants::raised_domains(before.and_then(|before| before.grants.as_ref()), after.grants.as_ref());
+    let granted =
+        Grants::raised_domains(before.and_then(|before| before.grants.as_ref()), after.grants.as_ref());
     costs.map(|(domain, _)| domain.as_str()).chain(granted)
 }
 

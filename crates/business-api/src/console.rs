@@ -32,10 +32,10 @@ mod seal;
 use crate::config::{ConsoleCertificate, ConsoleSettings};
 use anyhow::{Context, Result, ensure};
 use apiserver::authn::Authenticator;
-use apiserver::authz::Admits;
+use apiserver::authz::RouteAccess;
 use apiserver::flow::Class;
-use apiserver::routes::{GET, Reach, Route};
-use apiserver::server::SideDoor;
+use apiserver::routes::{GET, PathMatch, Route};
+use apiserver::server::SecondaryListener;
 use files::Files;
 use gate::ConsoleGate;
 use handlers::{ConsoleHandler, Endpoint};
@@ -110,14 +110,14 @@ impl Console {
         listener: TcpListener,
         files: ConsoleCertificate,
         certificate_end: CertificateExpiry,
-    ) -> Result<SideDoor> {
+    ) -> Result<SecondaryListener> {
         let gate = ConsoleGate::new(self.origins.clone(), self.keys.clone(), self.clock.clone())?;
-        Ok(SideDoor {
+        Ok(SecondaryListener {
             listener,
             certificate_file: files.certificate,
             key_file: files.key,
             certificate_end,
-            gate: Arc::new(gate),
+            filter: Arc::new(gate),
             routes: self.routes(),
         })
     }
@@ -125,21 +125,21 @@ impl Console {
     fn routes(self) -> Vec<Route> {
         let console = Arc::new(self);
         [
-            (ROOT, Endpoint::Files, GET, Admits::Unasked, Class::Exempt),
-            (CONFIG, Endpoint::Config, GET, Admits::Unasked, Class::Exempt),
-            (LOGIN, Endpoint::Login, GET, Admits::Unasked, Class::Read),
-            (CALLBACK, Endpoint::Callback, GET, Admits::Unasked, Class::Read),
-            (SESSION, Endpoint::Session, GET, Admits::Authenticated, Class::Exempt),
-            (REFRESH, Endpoint::Refresh, POST, Admits::Unasked, Class::Read),
-            (LOGOUT, Endpoint::Logout, POST, Admits::Unasked, Class::Read),
+            (ROOT, Endpoint::Files, GET, RouteAccess::PublicUnauthenticated, Class::Exempt),
+            (CONFIG, Endpoint::Config, GET, RouteAccess::PublicUnauthenticated, Class::Exempt),
+            (LOGIN, Endpoint::Login, GET, RouteAccess::PublicUnauthenticated, Class::Read),
+            (CALLBACK, Endpoint::Callback, GET, RouteAccess::PublicUnauthenticated, Class::Read),
+            (SESSION, Endpoint::Session, GET, RouteAccess::Authenticated, Class::Exempt),
+            (REFRESH, Endpoint::Refresh, POST, RouteAccess::PublicUnauthenticated, Class::Read),
+            (LOGOUT, Endpoint::Logout, POST, RouteAccess::PublicUnauthenticated, Class::Read),
         ]
         .into_iter()
-        .map(|(path, endpoint, methods, admits, class)| Route {
+        .map(|(path, endpoint, methods, access, class)| Route {
             path: path.to_owned(),
-            reach: if matches!(path, ROOT | CALLBACK) { Reach::Tree } else { Reach::Path },
+            path_match: if matches!(path, ROOT | CALLBACK) { PathMatch::Prefix } else { PathMatch::Exact },
             methods,
-            admits,
-            sees: false,
+            access,
+            reads_store: false,
             class,
             dialect: None,
             listed: Vec::new(),

@@ -62,7 +62,7 @@ impl BusinessPolicy {
     /// project that the request names, or lists everything that they see, or writes a project, whose body may name
     /// another project.
     fn may_be_stale(&self, caller: &Caller, request: &ResourceRequest, ruling: &Ruling) -> bool {
-        let Ok(sight) = &ruling.sight else { return false };
+        let Ok(sight) = &ruling.visibility else { return false };
         if sees_whole_tenants(sight) {
             return false;
         }
@@ -78,7 +78,7 @@ impl BusinessPolicy {
                 Verb::Create | Verb::Update | Verb::Patch if request.resource == PROJECTS => true,
                 _ => is_unseen(),
             },
-            AuthzVerdict::NoOpinion | AuthzVerdict::Later(_) => false,
+            AuthzVerdict::NoOpinion | AuthzVerdict::NotReady(_) => false,
         }
     }
 
@@ -174,7 +174,7 @@ fn judge_kubernetes_controller(caller: &Caller, request: Option<&ResourceRequest
     let empties = is_namespace_controller && request.is_some_and(is_whole_namespace);
     let counts = caller.name == QUOTA_CONTROLLER;
     let sight = if empties || counts { Visibility::Nothing } else { Visibility::Everything };
-    Ruling { verdict, sight: Ok(sight) }
+    Ruling { verdict, visibility: Ok(sight) }
 }
 
 /// Whether a request lists or deletes all objects of one namespace.
@@ -195,10 +195,10 @@ impl Policy for BusinessPolicy {
             (None, _) => AuthzVerdict::NoOpinion,
             // For an operator only the roles in Kubernetes count.
             (Some(_), Err(_not_synced)) if operator => AuthzVerdict::NoOpinion,
-            (Some(_), Err(not_synced)) => AuthzVerdict::Later(Box::new(not_synced.clone())),
+            (Some(_), Err(not_synced)) => AuthzVerdict::NotReady(Box::new(not_synced.clone())),
             (Some(asked), Ok(roles)) => {
                 match (self.role_for(caller, roles, asked), self.check_freshness(asked)) {
-                    (_, Err(stale)) if !operator => AuthzVerdict::Later(Box::new(stale)),
+                    (_, Err(stale)) if !operator => AuthzVerdict::NotReady(Box::new(stale)),
                     (None, _) => AuthzVerdict::NoOpinion,
                     (Some(role), _) => match self.verdict(role, asked) {
                         AuthzVerdict::Deny(_) if operator => AuthzVerdict::NoOpinion,
@@ -211,7 +211,7 @@ impl Policy for BusinessPolicy {
             _ if operator => Ok(Visibility::Everything),
             roles => roles.map(|roles| roles.visibility).map_err(Box::new),
         };
-        Ruling { verdict, sight }
+        Ruling { verdict, visibility: sight }
     }
 
     /// If the database does not answer, the ruling stays as it is.

@@ -86,7 +86,8 @@ impl RegistryRoutes<'_> {
     }
 
     fn prefix_indices(self) -> Result<Vec<PrefixIndex>> {
-        let kinds = [(IMAGE_NAMESPACES, ImageNamespace::DISPLAY_NAME), (CHART_GROUPS, ChartGroup::DISPLAY_NAME)];
+        let kinds =
+            [(IMAGE_NAMESPACES, ImageNamespace::DISPLAY_NAME), (CHART_GROUPS, ChartGroup::DISPLAY_NAME)];
         let mut all = Vec::new();
         for (plural, words) in kinds {
             let kind = self.store.kind_id(GROUP, plural).context("the registry's kinds are not served")?;

@@ -23,8 +23,8 @@ use apiserver::authn::fetch::IssuerAuthorities;
 use apiserver::authn::issuers::{IssuerSettings, JwtSettings};
 use apiserver::authn::jwks::KeySource;
 use apiserver::authz::Policy;
-use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, ServerSettings};
+use apiserver::openapi::ApiInfo;
+use apiserver::server::{Server, ServerParts, ServerSettings};
 use kube::Client;
 use kube::config::Kubeconfig;
 use runtime::admin::{self, Admin};
@@ -131,8 +131,8 @@ pub async fn serve_with_metrics(
     add_clusters_check(&ready, &clusters);
     let account_reader = AccountReader::new(kinds);
     background.spawn("audit", Auditor::new(store.clone(), account_reader, &clusters, &metrics).run());
-    let beside = Health::new();
-    let served = Admin { live: live.clone(), ready: ready.clone(), beside, metrics: metrics.clone() };
+    let individual = Health::new();
+    let served = Admin { live: live.clone(), ready: ready.clone(), individual, metrics: metrics.clone() };
     background.spawn_draining("admin port", admin::serve(listeners.admin, served, background.clone()));
 
     let draining = CancellationToken::new();
@@ -141,7 +141,7 @@ pub async fn serve_with_metrics(
         Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes).with_store(store.clone()));
     let resources = kinds.resources(&directories(settings, clusters, allocations, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
-    let about = About { title: "TKEStack business".to_owned(), version };
+    let about = ApiInfo { title: "TKEStack business".to_owned(), version };
     let pages = RegistryRoutes {
         store: &store,
         kinds,
@@ -157,12 +157,13 @@ pub async fn serve_with_metrics(
     server.tracer = tracer(settings, &background, &metrics)?;
     let console_end = register_certificate_ends(settings, &metrics, &background);
     let handler = Arc::new(api);
-    let parts = Parts { handler, resources, routes, policy, kube, metrics, live, ready, draining, clock };
+    let parts =
+        ServerParts { handler, resources, routes, policy, kube, metrics, live, ready, draining, clock };
     let mut server = Server::new(server, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;
         let door = console.side_door(listener, settings.console_certificate(), console_end)?;
-        server = server.with_side_door(door).await?;
+        server = server.with_secondary_listener(door).await?;
     }
     // A background task that ends by itself ends the server, too.
     let (server_tasks, failed) = (tasks.clone(), background.token());
@@ -370,7 +371,7 @@ fn issuers(settings: &Jwt) -> IssuerSettings {
             naming_tenants: settings.tenant_issuers.clone(),
             of_cluster: settings.cluster_issuers.clone(),
         },
-        None => IssuerSettings::Given(issuer(settings).into_iter().collect()),
+        None => IssuerSettings::Inline(issuer(settings).into_iter().collect()),
     }
 }
 

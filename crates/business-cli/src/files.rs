@@ -219,7 +219,7 @@ pub(crate) fn change(path: &Path, change: impl FnOnce(&mut Kubeconfig)) -> Resul
     change(&mut config);
     config.api_version.get_or_insert_with(|| "v1".to_owned());
     config.kind.get_or_insert_with(|| "Config".to_owned());
-    let text = meta::yaml::text(&config).map_err(|error| failed(error.to_string()))?;
+    let text = meta::yaml::to_string(&config).map_err(|error| failed(error.to_string()))?;
     write(&locked.real, &text, before.as_ref())
 }
 

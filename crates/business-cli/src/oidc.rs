@@ -297,7 +297,7 @@ fn is_token_refused<E: std::error::Error + 'static>(error: &RequestTokenError<E,
 /// Whether the connection cannot be read on the way: https, or this machine.
 fn is_secure(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    url.scheme() == "https" || kubeconfig::is_own_machine(host)
+    url.scheme() == "https" || kubeconfig::is_loopback(host)
 }
 
 fn provider_failure(error: &dyn std::error::Error) -> Failure {

@@ -36,7 +36,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 pub(crate) fn print_yaml(value: &impl Serialize) -> Result<(), Failure> {
-    print(meta::yaml::text(value).map_err(unwritable)?)
+    print(meta::yaml::to_string(value).map_err(unwritable)?)
 }
 
 /// Prints JSON or YAML.

@@ -457,7 +457,7 @@ mod tests {
         let mut status = Status::failure(409, "AlreadyExists", "no");
         let mut next = |kind: &str, name: &str| {
             let (kind, name) = (kind.to_owned(), name.to_owned());
-            status.details = Some(meta::status::Details { kind, name, ..Default::default() });
+            status.details = Some(meta::status::StatusDetails { kind, name, ..Default::default() });
             next_of_status(&status).unwrap()
         };
         assert!(next("namespaces", "c1-a").contains("describe namespace c1-a -n PROJECT`"));
@@ -510,7 +510,7 @@ mod tests {
     #[test]
     fn a_field_is_explained_where_kubectl_knows_it() {
         let mut status = Status::failure(422, "Invalid", "no");
-        status.details = Some(meta::status::Details { kind: "Namespace".into(), ..Default::default() });
+        status.details = Some(meta::status::StatusDetails { kind: "Namespace".into(), ..Default::default() });
         let cause = cause("FieldValueRequired", "Required value");
         let next = next_step(&status, &cause).unwrap();
         assert_eq!(next, "change spec.hard[pods]; `kubectl explain bns.spec.hard` says what it takes");
@@ -556,7 +556,8 @@ mod tests {
     #[test]
     fn a_namespace_that_is_not_there_is_looked_for_where_names_are_those_that_commands_take() {
         let mut status = Status::failure(404, "NotFound", "no");
-        status.details = Some(meta::status::Details { kind: "namespaces".into(), ..Default::default() });
+        status.details =
+            Some(meta::status::StatusDetails { kind: "namespaces".into(), ..Default::default() });
         let next = next_of_status(&status).unwrap();
         assert!(next.contains("`kubectl get bns -n PROJECT` shows what does"), "{next}");
     }

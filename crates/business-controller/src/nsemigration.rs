@@ -114,8 +114,7 @@ async fn transfer(cx: &Context, object: &EmigrationView, dry_run: bool) -> Resul
     let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
     cx.fleet().permit()?;
     let project = &object.spec.destination;
-    match cx.business.call_subresource::<BusinessNamespace>(&namespace, names::TRANSFER, &to, dry_run).await
-    {
+    match cx.business.call_subresource::<BusinessNamespace>(&namespace, names::TRANSFER, &to, dry_run).await {
         Ok(()) => Ok(Ok(())),
         Err(CallFailure::Refused { message, .. }) => Ok(Err(message)),
         Err(CallFailure::Exists) => {

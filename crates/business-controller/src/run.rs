@@ -51,12 +51,12 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     let metrics = Metrics::of_process();
     let controller_metrics = ControllerMetrics::register(&metrics);
     let ready = Health::new();
-    let (beside, tunnel_certificate_end) = (Health::new(), tunnel::register(&metrics));
+    let (individual, tunnel_certificate_end) = (Health::new(), tunnel::register(&metrics));
     if let Some(server) = config.tunnel_server() {
-        tasks.spawn("tunnel", server.watch(beside.clone(), tunnel_certificate_end));
+        tasks.spawn("tunnel", server.watch(individual.clone(), tunnel_certificate_end));
     }
     let issuer_metrics = metrics.clone();
-    let admin = Admin { live: live(), ready: ready.clone(), beside, metrics };
+    let admin = Admin { live: live(), ready: ready.clone(), individual, metrics };
     let listener = TcpListener::bind(config.admin_bind).await?;
     tasks.spawn_draining("admin", runtime::admin::serve(listener, admin, tasks.clone()));
     tasks.spawn_draining("signal", shutdown::on_signal(tasks.clone()));

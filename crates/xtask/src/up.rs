@@ -3,7 +3,7 @@
 use crate::build::{self, Programs};
 use crate::call;
 use crate::control_plane::ControlPlane;
-use crate::extra;
+use crate::go_programs;
 use crate::patroni;
 use crate::postgres;
 use crate::web;

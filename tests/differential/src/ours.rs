@@ -3,7 +3,7 @@
 use crate::custom::GROUP;
 use crate::history::{Action, HistoryStep};
 use meta::gvk::GroupVersionKind;
-use meta::managed::{ApplyError, Tracker, Write};
+use meta::managed::{ApplyError, FieldManager, Writer};
 use meta::object::Object;
 use meta::patch;
 use meta::schema::Schema;
@@ -37,9 +37,9 @@ impl<'a> Ours<'a> {
     pub(crate) fn step(&mut self, step: &HistoryStep) -> StepResult {
         let status = matches!(step.action, Action::PatchStatus(_));
         let reset: &[&[&str]] = if status { &[&["spec"], &["metadata"]] } else { &[&["status"]] };
-        let tracker = Tracker { schema: self.schema, kind: &self.kind, reset };
+        let tracker = FieldManager { schema: self.schema, kind: &self.kind, reset };
         let subresource = if status { "status" } else { "" };
-        let write = Write { manager: step.manager, subresource, now: NOW };
+        let write = Writer { manager: step.manager, subresource, now: NOW };
         let made = match &step.action {
             Action::Apply { parts, force } => {
                 let applied = self.document(parts);

@@ -1,8 +1,8 @@
 use crate::table::{Table, code};
 use apiserver::Resource;
 use apiserver::resource::ResourceSource;
-use apiserver::subresource::{FieldPath, Shape, Subresource, SubresourceKind};
-use business_api::kinds::{StrategyDependencies, KINDS};
+use apiserver::subresource::{BodySchema, FieldPath, Subresource, SubresourceKind};
+use business_api::kinds::{KINDS, StrategyDependencies};
 use meta::schema::{ListType, Schema, StringFormat, Type};
 use std::collections::BTreeMap;
 
@@ -71,7 +71,8 @@ fn of_subresource(resource: &Resource, subresource: &Subresource) -> String {
     let verbs: Vec<String> = subresource.verbs.iter().map(ToString::to_string).collect();
     let mut text =
         format!("\n### {} `/{}`\n\nVerbs: {}.", resource.gvk.kind, subresource.name, verbs.join(", "));
-    let mut given: Vec<(&str, &Shape)> = handler.body().map(|shape| ("Takes", shape)).into_iter().collect();
+    let mut given: Vec<(&str, &BodySchema)> =
+        handler.body().map(|shape| ("Takes", shape)).into_iter().collect();
     given.push(("Answers", handler.answer()));
     for (word, shape) in given {
         text.extend([format!(" {word} {}", shape.kind.kind)]);

@@ -2,7 +2,7 @@ use crate::table::{Table, code};
 use anyhow::{Context, Result, bail};
 use business_api::config::{Cli, Command, Serve};
 use business_api::serve::{Listeners, Program, serve_with_metrics};
-use business_controller::issuer::{desk, serve};
+use business_controller::issuer::{serve, worker};
 use business_controller::outcome::ControllerMetrics;
 use business_controller::tunnel;
 use clap::Parser as _;
@@ -75,12 +75,13 @@ fn settings(directory: &Path) -> Result<Box<Serve>> {
 /// Its admin port adds the health checks.
 async fn of_controller() -> Result<Metrics> {
     let (metrics, tasks) = (Metrics::of_process(), Tasks::new());
-    let _of_certificates = (desk::register(&metrics), serve::register(&metrics), tunnel::register(&metrics));
+    let _of_certificates =
+        (worker::register(&metrics), serve::register(&metrics), tunnel::register(&metrics));
     let _of_work = ControllerMetrics::register(&metrics);
     let ready = Health::new();
     ready.add("kubernetes", || Ok(()));
-    let (live, beside) = (Health::new(), Health::new());
-    let admin = Admin { live, ready, beside, metrics: metrics.clone() };
+    let (live, individual) = (Health::new(), Health::new());
+    let admin = Admin { live, ready, individual, metrics: metrics.clone() };
     tasks.cancel();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     admin::serve(listener, admin, tasks).await;
@@ -91,7 +92,7 @@ async fn of_controller() -> Result<Metrics> {
 fn all(metrics: &Metrics) -> Vec<MetricDescription> {
     let mut found: BTreeMap<String, MetricDescription> =
         printed(&metrics.encode()).into_iter().map(|one| (one.name.clone(), one)).collect();
-    found.extend(metrics.described().into_iter().map(|one| (one.name.clone(), one)));
+    found.extend(metrics.descriptions().into_iter().map(|one| (one.name.clone(), one)));
     found.into_values().collect()
 }
 

@@ -2,10 +2,10 @@ use crate::kinds::Kind;
 use crate::request::{Query, Target};
 use crate::state::{Change, Key, State};
 use bytes::Bytes;
-use meta::managed::{Tracker, Write as Writing};
+use meta::managed::{FieldManager, Writer};
 use meta::object::Object;
 use meta::patch::merge_patch;
-use meta::status::{Details, Status};
+use meta::status::{Status, StatusDetails};
 use runtime::Clock;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -204,12 +204,12 @@ impl Cluster {
             return Ok((200, going.into_value()));
         }
         state.remove(&target.key());
-        let details = Details {
+        let details = StatusDetails {
             name: target.name.clone(),
             group: target.kind.group().to_owned(),
             kind: target.kind.plural().to_owned(),
             uid: live.uid().to_owned(),
-            ..Details::default()
+            ..StatusDetails::default()
         };
         let told = serde_json::to_value(Status::success(details));
         Ok((200, told.map_err(|error| Status::internal(error.to_string()))?))
@@ -266,8 +266,8 @@ struct WriteContext<'a> {
 }
 
 impl WriteContext<'_> {
-    fn write(&self) -> Writing<'_> {
-        Writing { manager: self.manager, subresource: "", now: &self.now }
+    fn write(&self) -> Writer<'_> {
+        Writer { manager: self.manager, subresource: "", now: &self.now }
     }
 }
 
@@ -326,9 +326,9 @@ fn put_quota_in_force(state: &mut State, key: Key, quota: &Object) {
     state.put(key, counted);
 }
 
-fn tracker<T>(target: &Target, track: impl FnOnce(&Tracker<'_>) -> T) -> T {
+fn tracker<T>(target: &Target, track: impl FnOnce(&FieldManager<'_>) -> T) -> T {
     let kind = target.kind.gvk();
-    track(&Tracker { schema: target.kind.schema(), kind: &kind, reset: &[&["status"]] })
+    track(&FieldManager { schema: target.kind.schema(), kind: &kind, reset: &[&["status"]] })
 }
 
 fn json_of(body: &Bytes) -> Result<Value, Status> {

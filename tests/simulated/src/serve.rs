@@ -1,5 +1,5 @@
 use crate::audit::AuditLog;
-use crate::calls::{Body, Call, ServedCluster, answered, refusal};
+use crate::calls::{Body, Call, ServedCluster, error_response, json_response};
 use crate::cluster::Cluster;
 use crate::faults::Faults;
 use anyhow::{Context as _, Result};

@@ -131,7 +131,7 @@ fn legacy(resources: &[Arc<Resource>], groups: &GroupVersions) -> BTreeMap<Strin
     documents
 }
 
-fn served<'a>(
+fn resources_of<'a>(
     resources: &'a [Arc<Resource>],
     group: &'a str,
     version: &'a str,
@@ -177,7 +177,7 @@ fn legacy_entries(resource: &Resource) -> Vec<Value> {
 }
 
 /// The kind that a subresource answers with.
-fn kind_of<'a>(resource: &'a Resource, subresource: &'a Subresource) -> &'a GroupVersionKind {
+fn response_kind<'a>(resource: &'a Resource, subresource: &'a Subresource) -> &'a GroupVersionKind {
     match &subresource.kind {
         SubresourceKind::Writes(_) => &resource.gvk,
         SubresourceKind::Handler(handler) => &handler.answer().kind,

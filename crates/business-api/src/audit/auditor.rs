@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use store::audit::{AuditReport, Difference};
-use store::hold::{GrowthHold, Held, Hold};
+use store::hold::{GrowthHold, Hold, HoldSummary};
 use store::repair::Repair;
 use store::{Access, Error, Revision, Store};
 use tokio::sync::watch;
@@ -145,7 +145,7 @@ impl Auditor {
             self.next_schema_check = Instant::now() + SCHEMA_INTERVAL;
             self.compare_schema().await;
         }
-        let Held { growth: hold, amounts } = self.store.held(&self.access).await?;
+        let HoldSummary { growth: hold, amounts } = self.store.hold_summary(&self.access).await?;
         self.update_growth_hold(hold.as_ref());
         // Somebody has abandoned a charge, or another replica has made or written off a hold: the statuses of projects
         // must show it.
@@ -206,7 +206,7 @@ impl Auditor {
         self.metrics.held.set(i64::from(hold.is_some()));
         let diverged = hold.filter(|hold| hold.waits_for_audit());
         let changed = match (diverged, &self.hold_awaiting_audit) {
-            (Some(hold), Some(waiting)) => !hold.is(waiting),
+            (Some(hold), Some(waiting)) => !hold.is_same_as(waiting),
             (hold, waiting) => hold.is_some() != waiting.is_some(),
         };
         if changed {

@@ -1,6 +1,6 @@
 use super::CertificateIssuer;
 use anyhow::Context as _;
-use business_types::issue::{ISSUE_PATH, IssueRequest, Issued};
+use business_types::issue::{ISSUE_PATH, IssueRequest, IssuedCertificate};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use kube::Client;
@@ -41,7 +41,7 @@ impl ControllerIssuer {
         Client::try_from(config).context("connect to the controller")
     }
 
-    async fn call(&self, request: IssueRequest) -> Result<Issued, Status> {
+    async fn call(&self, request: IssueRequest) -> Result<IssuedCertificate, Status> {
         let client = self.client().map_err(|error| unavailable(&format!("{error:#}")))?;
         let body = serde_json::to_vec(&request).map_err(|error| unavailable(&error.to_string()))?;
         let post = http::Request::post(ISSUE_PATH)
@@ -58,7 +58,7 @@ impl ControllerIssuer {
 }
 
 impl CertificateIssuer for ControllerIssuer {
-    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
+    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<IssuedCertificate, Status>> {
         self.call(request).boxed()
     }
 }

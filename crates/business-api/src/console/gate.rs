@@ -5,7 +5,7 @@ use super::settings::Origin;
 use super::{CALLBACK, LOGOUT, REFRESH, ROOT, SESSION};
 use apiserver::request::query::percent_decode;
 use apiserver::response::status_response;
-use apiserver::server::Gate;
+use apiserver::server::RequestFilter;
 use axum::body::Body;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
@@ -137,15 +137,15 @@ impl ConsoleGate {
     }
 }
 
-impl Gate for ConsoleGate {
-    fn enter(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
+impl RequestFilter for ConsoleGate {
+    fn filter_request(&self, request: &mut Request<Body>) -> Result<(), Response<Body>> {
         if request.uri().path() == "/" {
             return Err(redirect_to_console());
         }
         self.check(request).map_err(|status| status_response(&status, request.headers(), request.uri()))
     }
 
-    fn leave(&self, headers: &mut HeaderMap) {
+    fn filter_response(&self, headers: &mut HeaderMap) {
         headers.insert(header::CONTENT_SECURITY_POLICY, self.policy.clone());
         for (name, value) in [
             (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

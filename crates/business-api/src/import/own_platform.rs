@@ -18,7 +18,11 @@ pub fn key(kinds: KindTable) -> Option<Key> {
 
 /// The program's own platform, if an imported one of its name replaces it. That happens only if everything else in the
 /// database comes from this import, too: otherwise the program's own platform may be in use.
-pub fn find_replaced<'a>(draft: &mut Draft, kinds: KindTable, present: &'a [ExistingObject]) -> Option<&'a ExistingObject> {
+pub fn find_replaced<'a>(
+    draft: &mut Draft,
+    kinds: KindTable,
+    present: &'a [ExistingObject],
+) -> Option<&'a ExistingObject> {
     let key = key(kinds)?;
     let own = present.iter().find(|there| there.key == key)?;
     let theirs = draft

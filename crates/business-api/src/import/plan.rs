@@ -12,7 +12,7 @@ use crate::kinds::KindTable;
 use business_types::names::PROJECTS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Key;
-use store::import::{Imported, ExistingObject};
+use store::import::{ExistingObject, Imported};
 use store::model::NewState;
 use store::quota::{Account, Claim};
 use uuid::Uuid;

@@ -10,7 +10,7 @@ use super::source;
 use crate::config::ImportSource;
 use crate::kinds::KINDS;
 use serde_json::{Value, json};
-use store::import::{Imported, ExistingObject};
+use store::import::{ExistingObject, Imported};
 use uuid::Uuid;
 
 const API_VERSION: &str = "business.tkestack.io/v1";

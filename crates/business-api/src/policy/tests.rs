@@ -69,7 +69,7 @@ fn allows(policy: &BusinessPolicy, caller: &Caller, request: &RequestInfo) -> bo
 }
 
 fn sight(policy: &BusinessPolicy, caller: &Caller) -> Visibility {
-    policy.judge(caller, &of("list", PROJECTS, "", "", ""), false).sight.unwrap()
+    policy.judge(caller, &of("list", PROJECTS, "", "", ""), false).visibility.unwrap()
 }
 
 fn of_tenant(tenant: &str, projects: &[&str]) -> TenantSight {
@@ -222,7 +222,7 @@ fn roles_in_kubernetes_count_for_operators_alone() {
     let policy = policy(true);
     let delete = of("delete", NAMESPACES, "", "p", "n");
     let judged = policy.judge(&named("vic"), &delete, true);
-    assert_eq!(judged, Ruling { verdict: AuthzVerdict::NoOpinion, sight: Ok(Visibility::Everything) });
+    assert_eq!(judged, Ruling { verdict: AuthzVerdict::NoOpinion, visibility: Ok(Visibility::Everything) });
     assert!(matches!(verdict(&policy, &named("vic"), &delete), AuthzVerdict::Deny(_)));
     assert_eq!(verdict(&policy, &named("stranger"), &delete), AuthzVerdict::NoOpinion);
 }
@@ -233,14 +233,14 @@ fn nobody_is_refused_or_shown_a_part_before_it_is_known_who_is_who() {
     let synced = policy(true);
     let policy = BusinessPolicy { roles: Roles { projects: not_synced, ..synced.roles.clone() }, ..synced };
     let list = of("list", PROJECTS, "", "", "");
-    let Ruling { verdict, sight } = policy.judge(&named("ann"), &list, false);
-    let AuthzVerdict::Later(status) = verdict else { panic!("decided") };
+    let Ruling { verdict, visibility: sight } = policy.judge(&named("ann"), &list, false);
+    let AuthzVerdict::NotReady(status) = verdict else { panic!("decided") };
     assert_eq!((status.code, status.details.unwrap().retry_after_seconds), (503, 1));
     assert_eq!(sight.unwrap_err().code, 503, "not an empty list");
     let admin = policy.judge(&caller("x", Some("t"), &["tenant-admins"]), &list, false);
-    assert_eq!(admin, Ruling { verdict: AuthzVerdict::Allow, sight: Ok(Visibility::tenant("t")) });
+    assert_eq!(admin, Ruling { verdict: AuthzVerdict::Allow, visibility: Ok(Visibility::tenant("t")) });
     let operator = policy.judge(&named("op"), &list, true);
-    assert_eq!(operator, Ruling { verdict: AuthzVerdict::NoOpinion, sight: Ok(Visibility::Everything) });
+    assert_eq!(operator, Ruling { verdict: AuthzVerdict::NoOpinion, visibility: Ok(Visibility::Everything) });
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn the_namespace_controller_empties_nothing_of_ours() {
     for name in NAMESPACE_CONTROLLERS {
         let sees = |verb, namespace: &str, object: &str| {
             let request = of(verb, NAMESPACES, "", namespace, object);
-            policy(true).judge(&named(name), &request, true).sight.unwrap()
+            policy(true).judge(&named(name), &request, true).visibility.unwrap()
         };
         assert_eq!(sees("list", "p", ""), Visibility::Nothing);
         assert_eq!(sees("deletecollection", "p", ""), Visibility::Nothing);
@@ -285,10 +285,10 @@ fn the_counter_of_quotas_sees_nothing_of_ours_and_the_garbage_collector_everythi
     };
     for (verb, namespace) in [("list", ""), ("watch", ""), ("list", "p")] {
         let counter = sees(QUOTA_CONTROLLER, verb, namespace);
-        let nothing = Ruling { verdict: AuthzVerdict::NoOpinion, sight: Ok(Visibility::Nothing) };
+        let nothing = Ruling { verdict: AuthzVerdict::NoOpinion, visibility: Ok(Visibility::Nothing) };
         assert_eq!(counter, nothing, "its lists are empty, and not refused");
         let collector = sees("system:serviceaccount:kube-system:generic-garbage-collector", verb, namespace);
-        assert_eq!(collector.sight.unwrap(), Visibility::Everything);
+        assert_eq!(collector.visibility.unwrap(), Visibility::Everything);
     }
 }
 

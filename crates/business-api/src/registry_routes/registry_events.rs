@@ -10,10 +10,10 @@ use crate::token_server::change_marks::{Marker, PendingMarks};
 use crate::token_server::prefix_index::PrefixIndex;
 use crate::token_server::scope::Prefix;
 use apiserver::RequestContext;
-use apiserver::authz::Admits;
-use apiserver::dialect::{Basic, Dialect, Judgement};
+use apiserver::authz::RouteAccess;
+use apiserver::dialect::{BasicCredentials, Dialect, Judgement};
 use apiserver::flow::Class;
-use apiserver::routes::{Reach, Route, RouteHandler};
+use apiserver::routes::{PathMatch, Route, RouteHandler};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use business_types::registry::ManifestName;
@@ -101,10 +101,10 @@ impl EventsRoute {
         let route = Arc::new(self);
         Route {
             path: PATH.to_owned(),
-            reach: Reach::Path,
+            path_match: PathMatch::Exact,
             methods: &[Method::POST],
-            admits: Admits::Everybody,
-            sees: false,
+            access: RouteAccess::Public,
+            reads_store: false,
             class: Class::Read,
             dialect: Some(Arc::<Self>::clone(&route)),
             listed: Vec::new(),
@@ -228,7 +228,7 @@ impl RouteHandler for EventsRoute {
 }
 
 impl Dialect for EventsRoute {
-    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
+    fn judge<'a>(&'a self, basic: &'a BasicCredentials) -> BoxFuture<'a, Judgement> {
         let caller = self.account.caller(basic).map(Box::new);
         std::future::ready(caller.map_or(Judgement::Wrong("not the registry's"), Judgement::Known)).boxed()
     }

@@ -11,16 +11,16 @@ use crate::token_server::grant::{self, PushRefusal, RegistryRole};
 use crate::token_server::keys::TokenKeys;
 use crate::token_server::prefix_index::PrefixIndex;
 use crate::token_server::scope::{Actions, Prefix, RegistryScope, Repository, ResourceActions};
-use apiserver::authz::{Admits, Attributes};
-use apiserver::dialect::{Basic, Dialect, Judgement};
+use apiserver::authz::{Attributes, RouteAccess};
+use apiserver::dialect::{BasicCredentials, Dialect, Judgement};
 use apiserver::flow::Class;
 use apiserver::request::{ResourceRequest, query};
-use apiserver::routes::{GET, Reach, Route, RouteHandler};
+use apiserver::routes::{GET, PathMatch, Route, RouteHandler};
 use apiserver::{Caller, RequestContext, Verb};
 use axum::body::Body;
 use axum::response::IntoResponse;
 use business_types::names::{GROUP, PROJECTS};
-use business_types::registry::{Offer, STORAGE, TOKEN_SECONDS_MAX};
+use business_types::registry::{RegistryAccess, STORAGE, TOKEN_SECONDS_MAX};
 use business_types::{RegistrySpec, RegistryStatus};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -105,7 +105,7 @@ struct VisibleObject {
     role: RegistryRole,
     spec: RegistrySpec,
     status: RegistryStatus,
-    offer: Offer,
+    offer: RegistryAccess,
 }
 
 impl TokenRoute {
@@ -114,10 +114,10 @@ impl TokenRoute {
         let route = Arc::new(self);
         Route {
             path: PATH.to_owned(),
-            reach: Reach::Path,
+            path_match: PathMatch::Exact,
             methods: GET,
-            admits: Admits::Everybody,
-            sees: true,
+            access: RouteAccess::Public,
+            reads_store: true,
             class: Class::Read,
             dialect: Some(Arc::<Self>::clone(&route)),
             listed: vec![PATH.to_owned()],
@@ -342,7 +342,7 @@ impl VisibleObject {
                     status.storage()
                 )
             }
-            PushRefusal::ReadOnly if *offer == Offer::Read && status.is_locked() => {
+            PushRefusal::ReadOnly if *offer == RegistryAccess::Read && status.is_locked() => {
                 format!("{what} is locked by an operator: it can be pulled from only")
             }
             PushRefusal::ReadOnly => {
@@ -370,7 +370,7 @@ impl RouteHandler for TokenRoute {
 }
 
 impl Dialect for TokenRoute {
-    fn judge<'a>(&'a self, basic: &'a Basic) -> BoxFuture<'a, Judgement> {
+    fn judge<'a>(&'a self, basic: &'a BasicCredentials) -> BoxFuture<'a, Judgement> {
         self.credentials.authenticate(basic).boxed()
     }
 

@@ -8,7 +8,7 @@ use crate::kind_ids::MEMBER_CLUSTER;
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Part, View};
+use apiserver::{ObjectEndpoint, View};
 use business_types::condition::{self, TERMINATING};
 use business_types::member_cluster::{
     self, ChargedMemberCluster, MemberClusterSpec, MemberClusterStatus, group_resource, gvk,
@@ -115,10 +115,10 @@ impl Strategy for MemberClusterStrategy {
         object: &mut Object,
     ) -> Result<(), Status> {
         check_operator(cx, object, &group_resource())?;
-        match cx.part {
-            Part::STATUS if object.text(UID).is_empty() => object.copy_from(old, UID),
-            Part::FINALIZE => return prepare_finalize(old, object),
-            Part::Sub(CAPACITY) if old.is_deleting() => {
+        match cx.endpoint {
+            ObjectEndpoint::STATUS if object.text(UID).is_empty() => object.copy_from(old, UID),
+            ObjectEndpoint::FINALIZE => return prepare_finalize(old, object),
+            ObjectEndpoint::Subresource(CAPACITY) if old.is_deleting() => {
                 let why = "it is being deleted: nothing more is granted of it";
                 return Err(Status::conflict(&group_resource(), object.name(), why));
             }
@@ -128,17 +128,17 @@ impl Strategy for MemberClusterStrategy {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::STATUS => match read_both(old, object, "status", MemberClusterStatus::of) {
+        match cx.endpoint {
+            ObjectEndpoint::STATUS => match read_both(old, object, "status", MemberClusterStatus::of) {
                 Ok((old, status)) => member_cluster::member_cluster_status(&old, &status),
                 Err(errors) => errors,
             },
-            Part::FINALIZE => FieldErrors::new(),
-            Part::Sub(CAPACITY) => MemberClusterStatus::of(object).map_or_else(
+            ObjectEndpoint::FINALIZE => FieldErrors::new(),
+            ObjectEndpoint::Subresource(CAPACITY) => MemberClusterStatus::of(object).map_or_else(
                 |error| decode_field_error(object, "status", &error),
                 |status| member_cluster::capacity(&status.capacity),
             ),
-            Part::Main | Part::Sub(_) => spec_errors(object),
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => spec_errors(object),
         }
     }
 
@@ -150,7 +150,7 @@ impl Strategy for MemberClusterStrategy {
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         let is_new = old.is_some_and(|old| old.text(UID) != object.text(UID)) && !object.text(UID).is_empty();
-        (cx.part == Part::STATUS && is_new).then(|| check_name(view, object).boxed())
+        (cx.endpoint == ObjectEndpoint::STATUS && is_new).then(|| check_name(view, object).boxed())
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {

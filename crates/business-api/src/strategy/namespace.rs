@@ -21,9 +21,9 @@ use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
-use apiserver::{Part, View};
+use apiserver::{ObjectEndpoint, View};
 use business_types::account;
-use business_types::charge::{self, Confirmation, Confirmed};
+use business_types::charge::{self, Confirmation, ConfirmationTarget};
 use business_types::namespace::group_resource;
 use business_types::refusal::BELOW_USED;
 use business_types::{
@@ -199,7 +199,7 @@ impl NamespaceStrategy {
             versioned: cx.versioned,
             observed_generation: observed,
         };
-        let current = Confirmed {
+        let current = ConfirmationTarget {
             mark: before.charged(),
             hard: &before.spec.hard,
             generation: old.generation(),
@@ -307,13 +307,13 @@ impl Strategy for NamespaceStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        match cx.part {
-            Part::STATUS => {
+        match cx.endpoint {
+            ObjectEndpoint::STATUS => {
                 self.set_cluster_facts(object);
                 return Self::prepare_status(cx, old, object);
             }
-            Part::FINALIZE => return Self::prepare_finalize(cx, old, object),
-            Part::Main | Part::Sub(_) => {}
+            ObjectEndpoint::FINALIZE => return Self::prepare_finalize(cx, old, object),
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => {}
         }
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
@@ -347,12 +347,12 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::FINALIZE if !cx.sees_everything() => {
+        match cx.endpoint {
+            ObjectEndpoint::FINALIZE if !cx.sees_everything() => {
                 finalizers::check_removal(old, object, names::NAMESPACE_FINALIZER)
             }
-            Part::FINALIZE => FieldErrors::new(),
-            Part::STATUS => match (NamespaceStatus::of(old), NamespaceStatus::of(object)) {
+            ObjectEndpoint::FINALIZE => FieldErrors::new(),
+            ObjectEndpoint::STATUS => match (NamespaceStatus::of(old), NamespaceStatus::of(object)) {
                 (Ok(before), Ok(status)) => validation::namespace_status(object, &before, &status),
                 (_, Err(error)) => {
                     let names = validation::unreadable_namespace_status(object);
@@ -360,7 +360,7 @@ impl Strategy for NamespaceStrategy {
                 }
                 (Err(error), _) => decode_field_error(old, "status", &error),
             },
-            Part::Main | Part::Sub(_) => {
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => {
                 let (before, spec) = match read_both(old, object, "spec", NamespaceSpec::of) {
                     Ok(specs) => specs,
                     Err(errors) => return errors,
@@ -383,7 +383,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
-        if cx.part != Part::Main {
+        if cx.endpoint != ObjectEndpoint::Main {
             return Ok(());
         }
         let (before, after) = (TypedNamespace::of(old)?, TypedNamespace::of(new)?);
@@ -409,7 +409,7 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn refusal(&self, cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        let moves = cx.part == Part::Sub(names::TRANSFER);
+        let moves = cx.endpoint == ObjectEndpoint::Subresource(names::TRANSFER);
         let kind = if moves { &transfer::REFUSED } else { &REFUSED };
         let project = Scope::new(account::PROJECT, object.namespace());
         let holds = (!cx.sees_everything()).then_some(&project);
@@ -440,7 +440,7 @@ impl Strategy for NamespaceStrategy {
         ]
     }
 
-    fn are_created_together(&self) -> bool {
+    fn allows_list_create(&self) -> bool {
         true
     }
 

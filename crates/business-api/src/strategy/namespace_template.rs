@@ -5,7 +5,7 @@ use super::{
 use crate::kind_ids;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Part, View};
+use apiserver::{ObjectEndpoint, View};
 use business_types::account::{self, UnchargedObject};
 use business_types::names;
 use business_types::namespace_template::{
@@ -129,7 +129,7 @@ impl Strategy for NamespaceTemplateStrategy {
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         let becomes_default = is_default(object) && !old.is_some_and(is_default);
-        (cx.part == Part::Main && becomes_default).then(|| check_default(view, object).boxed())
+        (cx.endpoint == ObjectEndpoint::Main && becomes_default).then(|| check_default(view, object).boxed())
     }
 
     fn validate_create(&self, _cx: &mut WriteContext<'_>, object: &Object) -> FieldErrors {
@@ -144,37 +144,39 @@ impl Strategy for NamespaceTemplateStrategy {
         object: &mut Object,
     ) -> Result<(), Status> {
         check_operator(cx, object, &group_resource())?;
-        match cx.part {
-            Part::FINALIZE
+        match cx.endpoint {
+            ObjectEndpoint::FINALIZE
                 if removes_finalizer(old, object, names::NAMESPACE_TEMPLATE_FINALIZER)
                     && !old.is_deleting() =>
             {
                 let why = "the finalizer \"namespacetemplate\" stays until the template is deleted";
                 Err(Status::conflict(&group_resource(), old.name(), why))
             }
-            Part::Main => {
+            ObjectEndpoint::Main => {
                 cx.warnings.extend(change_warning(old, object));
                 Ok(())
             }
-            Part::FINALIZE | Part::STATUS | Part::Sub(_) => Ok(()),
+            ObjectEndpoint::FINALIZE | ObjectEndpoint::STATUS | ObjectEndpoint::Subresource(_) => Ok(()),
         }
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::STATUS => NamespaceTemplateStatus::of(object).map_or_else(
+        match cx.endpoint {
+            ObjectEndpoint::STATUS => NamespaceTemplateStatus::of(object).map_or_else(
                 |error| decode_field_error(object, "status", &error),
                 |status| namespace_template_status(&status),
             ),
-            Part::FINALIZE => FieldErrors::new(),
-            Part::Main | Part::Sub(_) => match NamespaceTemplateSpec::of(object) {
-                Ok(spec) => NamespaceTemplateSpec::of(old).map_or_else(
-                    |_unread| namespace_template(&spec),
-                    |before| namespace_template_changed(&before, &spec),
-                ),
-                Err(_stored) if keeps_spec_while_deleting(old, object) => FieldErrors::new(),
-                Err(error) => decode_field_error(object, "spec", &error),
-            },
+            ObjectEndpoint::FINALIZE => FieldErrors::new(),
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => {
+                match NamespaceTemplateSpec::of(object) {
+                    Ok(spec) => NamespaceTemplateSpec::of(old).map_or_else(
+                        |_unread| namespace_template(&spec),
+                        |before| namespace_template_changed(&before, &spec),
+                    ),
+                    Err(_stored) if keeps_spec_while_deleting(old, object) => FieldErrors::new(),
+                    Err(error) => decode_field_error(object, "spec", &error),
+                }
+            }
         }
     }
 

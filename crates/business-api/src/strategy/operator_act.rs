@@ -1,6 +1,6 @@
 use super::internal_decode_error;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler};
 use apiserver::{Subresource, Verb, View};
 use business_types::OperatorAct;
 use business_types::names::{self, GROUP};
@@ -74,12 +74,12 @@ impl Act {
 #[derive(Debug)]
 struct OperatorActHandler {
     act: Act,
-    shape: Shape,
+    shape: BodySchema,
 }
 
 impl OperatorActHandler {
     fn new(act: Act) -> Self {
-        Self { act, shape: Shape { kind: gvk(), schema: schema() } }
+        Self { act, shape: BodySchema { kind: gvk(), schema: schema() } }
     }
 
     fn request_of(action: Action<'_>) -> Result<OperatorAct, Status> {
@@ -87,7 +87,7 @@ impl OperatorActHandler {
         Ok(request.unwrap_or_default())
     }
 
-    fn execute(&self, action: Action<'_>) -> Result<Handled, Status> {
+    fn execute(&self, action: Action<'_>) -> Result<HandlerOutput, Status> {
         let request = Self::request_of(action)?;
         let errors = request.validate();
         if !errors.is_empty() {
@@ -95,16 +95,16 @@ impl OperatorActHandler {
         }
         let mut answer = Object::default();
         answer.set(&["reason"], json!(request.reason));
-        Ok(Handled { object: Some(self.act.apply(action.object, &request.reason)?), answer })
+        Ok(HandlerOutput { object: Some(self.act.apply(action.object, &request.reason)?), answer })
     }
 }
 
 impl SubresourceHandler for OperatorActHandler {
-    fn body(&self) -> Option<&Shape> {
+    fn body(&self) -> Option<&BodySchema> {
         Some(&self.shape)
     }
 
-    fn answer(&self) -> &Shape {
+    fn answer(&self) -> &BodySchema {
         &self.shape
     }
 
@@ -113,7 +113,7 @@ impl SubresourceHandler for OperatorActHandler {
         _cx: &'a mut WriteContext<'_>,
         _view: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>> {
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(std::future::ready(self.execute(action)))
     }
 

@@ -16,7 +16,7 @@ use crate::rights::{GRANT, Role};
 use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
-use apiserver::{Part, View};
+use apiserver::{ObjectEndpoint, View};
 use business_types::project::{group_resource, gvk};
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{ChargedProject, HardQuantity, ProjectSpec, ProjectStatus, account, names, validation};
@@ -309,8 +309,8 @@ impl Strategy for ProjectStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        match cx.part {
-            Part::STATUS => {
+        match cx.endpoint {
+            ObjectEndpoint::STATUS => {
                 if !cx.sees_everything() {
                     object.copy_from(old, LOCKED);
                 }
@@ -319,14 +319,14 @@ impl Strategy for ProjectStrategy {
                 }
                 Ok(())
             }
-            Part::FINALIZE
+            ObjectEndpoint::FINALIZE
                 if removes_finalizer(old, object, names::PROJECT_FINALIZER) && !old.is_deleting() =>
             {
                 let why = "the finalizer \"project\" stays until the project is deleted";
                 Err(Status::conflict(&group_resource(), old.name(), why))
             }
-            Part::FINALIZE => Ok(()),
-            Part::Main | Part::Sub(_) => self.prepare_main(cx, old, object),
+            ObjectEndpoint::FINALIZE => Ok(()),
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => self.prepare_main(cx, old, object),
         }
     }
 
@@ -337,7 +337,7 @@ impl Strategy for ProjectStrategy {
         old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        if cx.part != Part::Main {
+        if cx.endpoint != ObjectEndpoint::Main {
             return inherit_tenant(view, self.parent(object), object);
         }
         let dry_run = cx.dry_run;
@@ -359,19 +359,19 @@ impl Strategy for ProjectStrategy {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::FINALIZE if !cx.sees_everything() => {
+        match cx.endpoint {
+            ObjectEndpoint::FINALIZE if !cx.sees_everything() => {
                 finalizers::check_removal(old, object, names::PROJECT_FINALIZER)
             }
-            Part::FINALIZE => FieldErrors::new(),
-            Part::STATUS => match ProjectStatus::of(object) {
+            ObjectEndpoint::FINALIZE => FieldErrors::new(),
+            ObjectEndpoint::STATUS => match ProjectStatus::of(object) {
                 Ok(status) => validation::project_status(object, &status),
                 Err(error) => {
                     let phase = validation::phase(object, &business_types::ProjectPhase::NAMES);
                     or_decode_field_error(phase, object, "status", &error)
                 }
             },
-            Part::Main | Part::Sub(_) => {
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => {
                 let (before, spec) = match read_both(old, object, "spec", ProjectSpec::of) {
                     Ok(specs) => specs,
                     Err(errors) => return errors,
@@ -392,7 +392,7 @@ impl Strategy for ProjectStrategy {
         let spec = ProjectSpec::of(new).ok().filter(|spec| spec.parent_project_name.is_empty())?;
         let old = old.and_then(|old| ProjectSpec::of(old).ok());
         let why = match &old {
-            _ if cx.part != Part::Main => return None,
+            _ if cx.endpoint != ObjectEndpoint::Main => return None,
             None => "a project without a parent takes its budget from nobody",
             Some(old) if !old.parent_project_name.is_empty() => {
                 "a project that leaves its parent keeps its budget"

@@ -9,7 +9,7 @@ use crate::refusal::{self, RefusedKind, RefusedObject};
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::subresource::FieldPath;
-use apiserver::{Part, View};
+use apiserver::{ObjectEndpoint, View};
 use business_types::refusal::BELOW_USED;
 use business_types::registry::{
     self, ChargedRegistryObject, RegistryKind, RegistrySpec, RegistryStatus, STORAGE,
@@ -202,13 +202,13 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        match cx.part {
-            Part::STATUS => {
+        match cx.endpoint {
+            ObjectEndpoint::STATUS => {
                 Self::prepare_status(old, object);
                 Ok(())
             }
-            Part::FINALIZE => Self::prepare_finalize(cx, old, object),
-            Part::Main | Part::Sub(_) => {
+            ObjectEndpoint::FINALIZE => Self::prepare_finalize(cx, old, object),
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => {
                 check_annotations(cx, Some(old), object, &K::group_resource())?;
                 set_tenant(cx, Some(old), object);
                 if object.text(NAME).is_empty() {
@@ -220,17 +220,19 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::FINALIZE if !cx.sees_everything() => finalizers::check_removal(old, object, K::FINALIZER),
-            Part::FINALIZE => FieldErrors::new(),
-            Part::STATUS => {
+        match cx.endpoint {
+            ObjectEndpoint::FINALIZE if !cx.sees_everything() => {
+                finalizers::check_removal(old, object, K::FINALIZER)
+            }
+            ObjectEndpoint::FINALIZE => FieldErrors::new(),
+            ObjectEndpoint::STATUS => {
                 let errors = registry::object_status(object);
                 match RegistryStatus::of(object) {
                     Ok(_checked) => errors,
                     Err(error) => or_decode_field_error(errors, object, "status", &error),
                 }
             }
-            Part::Main | Part::Sub(_) => {
+            ObjectEndpoint::Main | ObjectEndpoint::Subresource(_) => {
                 let (before, spec) = match read_both(old, object, "spec", RegistrySpec::of) {
                     Ok(specs) => specs,
                     Err(errors) => return errors,
@@ -253,7 +255,7 @@ impl<K: RegistryKind> Strategy for RegistryStrategy<K> {
     }
 
     fn check_update(&self, cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
-        if cx.part == Part::Main { Self::check_not_below_used(old, new) } else { Ok(()) }
+        if cx.endpoint == ObjectEndpoint::Main { Self::check_not_below_used(old, new) } else { Ok(()) }
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

@@ -15,10 +15,10 @@ use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Caller, Part, View};
+use apiserver::{Caller, ObjectEndpoint, View};
 use business_types::account::{self, UnchargedTenantObject};
 use business_types::names::{API_VERSION, PROJECT_KIND};
-use business_types::registry_credential::{changed_spec, group_resource, new_spec};
+use business_types::registry_credential::{group_resource, registry_credential, registry_credential_update};
 use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
@@ -185,7 +185,7 @@ impl Strategy for RegistryCredentialStrategy {
         old: &Object,
         object: &mut Object,
     ) -> Result<(), Status> {
-        if cx.part == Part::Main {
+        if cx.endpoint == ObjectEndpoint::Main {
             set_tenant(cx, Some(old), object);
             object.copy_from(old, HOST_USER);
         }
@@ -200,7 +200,7 @@ impl Strategy for RegistryCredentialStrategy {
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         let project = self.parent(object)?;
-        if old.is_some_and(|old| cx.part != Part::Main || old.is_deleting()) {
+        if old.is_some_and(|old| cx.endpoint != ObjectEndpoint::Main || old.is_deleting()) {
             return inherit_tenant(view, Some(project), object);
         }
         Some(Box::pin(async move {
@@ -221,7 +221,7 @@ impl Strategy for RegistryCredentialStrategy {
             Ok(spec) => spec,
             Err(error) => return decode_field_error(object, "spec", &error),
         };
-        let mut errors = new_spec(&spec, self.days_max);
+        let mut errors = registry_credential(&spec, self.days_max);
         errors.extend(self.check_holder(cx, object.namespace(), &spec));
         // An operator's rights do not come from roles in projects.
         let needs_no_role = spec.user.is_empty() || spec.host_user && cx.sees_everything();
@@ -232,7 +232,7 @@ impl Strategy for RegistryCredentialStrategy {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        if cx.part != Part::Main {
+        if cx.endpoint != ObjectEndpoint::Main {
             return FieldErrors::new();
         }
         let (before, after) = match read_both(old, object, "spec", RegistryCredentialSpec::of) {
@@ -244,7 +244,7 @@ impl Strategy for RegistryCredentialStrategy {
             }
             Err(errors) => return errors,
         };
-        let mut errors = changed_spec(&before, &after, self.days_max);
+        let mut errors = registry_credential_update(&before, &after, self.days_max);
         errors.extend(self.check_holder(cx, old.namespace(), &before));
         errors
     }

@@ -11,7 +11,7 @@ use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::roles::Roles;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
-use apiserver::{Part, View};
+use apiserver::{ObjectEndpoint, View};
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::tenant::{self, ChargedTenant, TenantSpec, TenantStatus, group_resource, gvk};
 use business_types::{SubjectKind, account, names};
@@ -112,7 +112,8 @@ impl TenantStrategy {
         let accepted = object.annotation(names::ACCEPT_UNBOUNDED_ANNOTATION).unwrap_or_default();
         let is_accepted =
             |cluster: &str| accepted.split(',').map(str::trim).any(|one| one == "*" || one == cluster);
-        for cluster in Grants::raised_domains(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
+        for cluster in
+            Grants::raised_domains(before.as_ref(), after.as_ref()).filter(|cluster| !is_accepted(cluster))
         {
             let mut others = self.allocations.unbounded_tenants(cluster);
             others.remove(object.name());
@@ -178,7 +179,7 @@ impl Strategy for TenantStrategy {
         old: Option<&'a Object>,
         object: &'a mut Object,
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
-        if cx.part != Part::Main {
+        if cx.endpoint != ObjectEndpoint::Main {
             return None;
         }
         let named = newly_named_template(old, object);
@@ -208,8 +209,8 @@ impl Strategy for TenantStrategy {
     }
 
     fn validate_update(&self, cx: &mut WriteContext<'_>, old: &Object, object: &Object) -> FieldErrors {
-        match cx.part {
-            Part::STATUS => TenantStatus::of(object).map_or_else(
+        match cx.endpoint {
+            ObjectEndpoint::STATUS => TenantStatus::of(object).map_or_else(
                 |error| decode_field_error(object, "status", &error),
                 |status| tenant::tenant_status(&status),
             ),

@@ -10,7 +10,7 @@ use crate::rights::Role;
 use crate::role_bindings::RoleBindings;
 use crate::roles::Roles;
 use apiserver::Caller;
-use apiserver::Part;
+use apiserver::ObjectEndpoint;
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::ImageNamespace;
 use meta::field::FieldErrors;
@@ -92,7 +92,7 @@ fn sight(caller: &Caller) -> Visibility {
 fn context(caller: &Caller) -> WriteContext<'_> {
     WriteContext {
         visibility: Box::leak(Box::new(sight(caller))),
-        part: Part::Main,
+        endpoint: ObjectEndpoint::Main,
         caller,
         dry_run: false,
         versioned: true,
@@ -111,11 +111,11 @@ fn create(strategy: &dyn Strategy, caller: &Caller, value: Value) -> Result<(Obj
 fn update(
     strategy: &dyn Strategy,
     caller: &Caller,
-    part: Part,
+    endpoint: ObjectEndpoint,
     old: &Object,
     change: impl FnOnce(&mut Object),
 ) -> Result<(Object, FieldErrors), Status> {
-    let (mut cx, mut object) = (WriteContext { part, ..context(caller) }, old.clone());
+    let (mut cx, mut object) = (WriteContext { endpoint, ..context(caller) }, old.clone());
     change(&mut object);
     strategy.prepare_update(&mut cx, old, &mut object)?;
     let errors = strategy.validate_update(&mut cx, old, &object);
@@ -213,7 +213,7 @@ fn an_unknown_cluster_and_another_tenants_are_refused_alike() {
         let (_, errors) = create(&projects(), &admin, given).unwrap();
         assert_eq!(errors[0].cause.reason(), "FieldValueNotFound");
         let add = |o: &mut Object| o.set(&["spec", "clusters", cluster], json!({}));
-        let (_, errors) = update(&projects(), &admin, Part::Main, &project(), add).unwrap();
+        let (_, errors) = update(&projects(), &admin, ObjectEndpoint::Main, &project(), add).unwrap();
         assert_eq!(errors[0].cause.reason(), "FieldValueNotFound", "newly named on update");
     }
 }
@@ -237,17 +237,20 @@ fn a_project_with_a_name_of_an_older_rule_is_labelled_locked_and_released() {
     let mut old = project();
     old.set(&["spec", "members"], json!(["carol "]));
     old.set(&["metadata", "finalizers"], json!(["mine"]));
-    let write = |part: Part, old: &Object, path: &[&str], value: Value| {
-        let (_, errors) = update(&projects(), &admin, part, old, |o| o.set(path, value)).unwrap();
+    let write = |endpoint: ObjectEndpoint, old: &Object, path: &[&str], value: Value| {
+        let (_, errors) = update(&projects(), &admin, endpoint, old, |o| o.set(path, value)).unwrap();
         errors.into_iter().map(|error| error.field).collect::<Vec<_>>()
     };
-    assert_eq!(write(Part::Main, &old, &["metadata", "labels"], json!({"a": "b"})), [""; 0]);
+    assert_eq!(write(ObjectEndpoint::Main, &old, &["metadata", "labels"], json!({"a": "b"})), [""; 0]);
     let more = json!({"c1": {"hard": {"pods": "90", "requests.cpu": "10"}}});
-    assert_eq!(write(Part::Main, &old, &["spec", "clusters"], more), [""; 0]);
-    assert_eq!(write(Part::Sub("lock"), &old, &["status", "locked"], json!(true)), [""; 0]);
-    assert_eq!(write(Part::Main, &deleting(old.clone()), &["metadata", "finalizers"], json!([])), [""; 0]);
+    assert_eq!(write(ObjectEndpoint::Main, &old, &["spec", "clusters"], more), [""; 0]);
+    assert_eq!(write(ObjectEndpoint::Subresource("lock"), &old, &["status", "locked"], json!(true)), [""; 0]);
+    assert_eq!(
+        write(ObjectEndpoint::Main, &deleting(old.clone()), &["metadata", "finalizers"], json!([])),
+        [""; 0]
+    );
     let members = json!(["carol ", "dan "]);
-    assert_eq!(write(Part::Main, &old, &["spec", "members"], members), ["spec.members[1]"]);
+    assert_eq!(write(ObjectEndpoint::Main, &old, &["spec", "members"], members), ["spec.members[1]"]);
 }
 
 #[test]
@@ -288,7 +291,8 @@ fn a_main_write_raises_the_charge_and_never_lowers_it() {
     let to = |pods: &str| json!({"pods": pods, "services": "2"});
     let charged = |pods: &str| {
         let set = |o: &mut Object| o.set(&["spec", "hard"], to(pods));
-        let (written, errors) = update(&namespaces(), &admin, Part::Main, &namespace(), set).unwrap();
+        let (written, errors) =
+            update(&namespaces(), &admin, ObjectEndpoint::Main, &namespace(), set).unwrap();
         assert!(errors.is_empty(), "{errors:?}");
         written.get(&["status", "cachedSpecHard"]).cloned().unwrap()
     };
@@ -325,7 +329,7 @@ fn new_names_with_each_write_do_not_add_up_in_the_charge() {
     };
     let ask = |old: &Object, from: usize| {
         let set = |o: &mut Object| o.set(&["spec", "hard"], list(from));
-        let (new, errors) = update(&strategy, &who, Part::Main, old, set).unwrap();
+        let (new, errors) = update(&strategy, &who, ObjectEndpoint::Main, old, set).unwrap();
         assert!(errors.is_empty(), "{errors:?}");
         strategy.check_update(&context(&who), old, &new).map(|()| new)
     };
@@ -352,7 +356,9 @@ fn a_namespace_is_not_lowered_below_what_is_in_use() {
     assert!(refused.message.ends_with("the smallest that fits is 3"), "{}", refused.message);
     assert_eq!(refused.details.unwrap().causes[0].field, "spec.hard[pods]");
     assert!(
-        strategy.check_update(&WriteContext { part: Part::STATUS, ..context(&who) }, &old, &new).is_ok(),
+        strategy
+            .check_update(&WriteContext { endpoint: ObjectEndpoint::STATUS, ..context(&who) }, &old, &new)
+            .is_ok(),
         "a status is a report"
     );
 }
@@ -362,7 +368,7 @@ fn only_a_confirmation_lowers_the_charge() {
     let controller = caller(None, &[]);
     let confirm = |versioned: bool, observed: i64, mark: Value| {
         let (mut cx, old) = (context(&controller), namespace());
-        (cx.versioned, cx.part) = (versioned, Part::STATUS);
+        (cx.versioned, cx.endpoint) = (versioned, ObjectEndpoint::STATUS);
         let mut new = old.clone();
         new.set(
             &["status"],
@@ -388,15 +394,16 @@ fn only_a_confirmation_lowers_the_charge() {
 fn the_spec_of_what_is_being_deleted_is_frozen() {
     let admin = caller(Some("t"), ADMIN);
     let set = |o: &mut Object| o.set(&["spec", "hard"], json!({"pods": "1"}));
-    let (_, errors) = update(&namespaces(), &admin, Part::Main, &deleting(namespace()), set).unwrap();
+    let (_, errors) =
+        update(&namespaces(), &admin, ObjectEndpoint::Main, &deleting(namespace()), set).unwrap();
     assert_eq!(fields(&errors), [("FieldValueForbidden", "spec")]);
     let set = |o: &mut Object| o.set(&["spec", "displayName"], json!("new"));
-    let (_, errors) = update(&projects(), &admin, Part::Main, &deleting(project()), set).unwrap();
+    let (_, errors) = update(&projects(), &admin, ObjectEndpoint::Main, &deleting(project()), set).unwrap();
     assert_eq!(fields(&errors), [("FieldValueForbidden", "spec")]);
     let mut released = deleting(namespace());
     released.set(&["status", "cachedSpecHard"], json!({}));
     let label = |o: &mut Object| o.set(&["metadata", "labels"], json!({"a": "b"}));
-    let (written, errors) = update(&namespaces(), &admin, Part::Main, &released, label).unwrap();
+    let (written, errors) = update(&namespaces(), &admin, ObjectEndpoint::Main, &released, label).unwrap();
     assert!(errors.is_empty());
     assert_eq!(written.get(&["status", "cachedSpecHard"]), Some(&json!({})), "and raises nothing");
 }
@@ -404,7 +411,8 @@ fn the_spec_of_what_is_being_deleted_is_frozen() {
 #[test]
 fn the_finalizer_goes_with_the_charge_or_with_an_operators_word() {
     let drop = |o: &mut Object| o.set(&["spec", "finalizers"], json!([]));
-    let attempt = |old: &Object, caller: &Caller| update(&namespaces(), caller, Part::FINALIZE, old, drop);
+    let attempt =
+        |old: &Object, caller: &Caller| update(&namespaces(), caller, ObjectEndpoint::FINALIZE, old, drop);
     let operator = caller(None, &[]);
     assert_eq!(attempt(&namespace(), &operator).unwrap_err().code, 409, "not deleted");
     assert_eq!(attempt(&deleting(namespace()), &operator).unwrap_err().code, 409, "still charged");
@@ -433,7 +441,8 @@ fn the_record_of_the_clusters_namespace_is_replaced_and_never_forgotten() {
     let mut recorded = namespace();
     recorded.set(RECORD, json!({"uid": "u", "provenance": "Made"}));
     let written = |change: &dyn Fn(&mut Object)| {
-        let (written, errors) = update(&namespaces(), &controller, Part::STATUS, &recorded, change).unwrap();
+        let (written, errors) =
+            update(&namespaces(), &controller, ObjectEndpoint::STATUS, &recorded, change).unwrap();
         (
             written.get(RECORD).cloned(),
             fields(&errors).into_iter().map(|(_, field)| field.to_owned()).collect(),
@@ -452,15 +461,16 @@ fn what_grants_something_is_annotated_by_operators_only() {
     let annotate = |o: &mut Object| {
         o.set(&["metadata", "annotations"], json!({"business.tkestack.io/adopt": "true", "mine": "x"}));
     };
-    let attempt = |who: &Caller| update(&namespaces(), who, Part::Main, &namespace(), annotate);
+    let attempt = |who: &Caller| update(&namespaces(), who, ObjectEndpoint::Main, &namespace(), annotate);
     assert_eq!(attempt(&caller(Some("t"), ADMIN)).unwrap_err().code, 403);
     let consent = |o: &mut Object| {
         o.set(&["metadata", "annotations"], json!({"business.tkestack.io/delete-replaced": "u"}));
     };
-    let refused = update(&namespaces(), &caller(Some("t"), ADMIN), Part::Main, &namespace(), consent);
+    let refused =
+        update(&namespaces(), &caller(Some("t"), ADMIN), ObjectEndpoint::Main, &namespace(), consent);
     assert_eq!(refused.unwrap_err().code, 403);
     let (annotated, _) = attempt(&caller(None, &[])).unwrap();
-    let echoed = update(&namespaces(), &caller(Some("t"), ADMIN), Part::Main, &annotated, |_| ());
+    let echoed = update(&namespaces(), &caller(Some("t"), ADMIN), ObjectEndpoint::Main, &annotated, |_| ());
     assert!(echoed.is_ok(), "what is there already may be sent back");
 }
 
@@ -472,7 +482,9 @@ fn a_budget_is_changed_by_whoever_has_the_role_admin_above() {
     let leave = |o: &mut Object| drop(o.remove(&["spec", "parentProjectName"]));
     let name = |o: &mut Object| o.set(&["spec", "displayName"], json!("new"));
     let attempt = |who: &Caller, change: fn(&mut Object)| {
-        update(&projects(), who, Part::Main, &below_top, change).map(|_| ()).map_err(|status| status.message)
+        update(&projects(), who, ObjectEndpoint::Main, &below_top, change)
+            .map(|_| ())
+            .map_err(|status| status.message)
     };
     let (admin_of_it, administrator) = (caller(Some("t"), &[]), caller(Some("t"), ADMIN));
     assert!(attempt(&admin_of_it, more).unwrap_err().contains("needs the role admin in project \"top\""));
@@ -514,14 +526,16 @@ fn whoever_rules_several_tenants_says_whose_a_new_root_is() {
 fn a_tenant_is_never_changed_but_may_be_echoed() {
     let to = |tenant: &'static str| move |o: &mut Object| o.set(&["spec", "tenantID"], json!(tenant));
     let operator = caller(None, &[]);
-    let (_, errors) = update(&projects(), &operator, Part::Main, &project(), to("other")).unwrap();
+    let (_, errors) = update(&projects(), &operator, ObjectEndpoint::Main, &project(), to("other")).unwrap();
     assert_eq!(fields(&errors), [("FieldValueInvalid", "spec.tenantID")]);
     for silent in ["t", ""] {
-        let (written, errors) = update(&projects(), &operator, Part::Main, &project(), to(silent)).unwrap();
+        let (written, errors) =
+            update(&projects(), &operator, ObjectEndpoint::Main, &project(), to(silent)).unwrap();
         assert!(errors.is_empty() && written.text(&["spec", "tenantID"]) == "t");
     }
     let (written, errors) =
-        update(&projects(), &caller(Some("t"), ADMIN), Part::Main, &project(), to("other")).unwrap();
+        update(&projects(), &caller(Some("t"), ADMIN), ObjectEndpoint::Main, &project(), to("other"))
+            .unwrap();
     assert!(errors.is_empty() && written.text(&["spec", "tenantID"]) == "t", "forced to the caller's own");
 }
 
@@ -577,14 +591,14 @@ fn what_is_said_of_a_cluster_is_the_servers() {
         stored.set(&["spec", field], json!("before"));
     }
     let before = ["before"; 3].map(str::to_owned);
-    for part in [Part::Main, Part::FINALIZE] {
-        let (written, _) = update(&namespaces(), &admin, part, &stored, |_| ()).unwrap();
-        assert_eq!(described(&written), before, "{part:?}: only what it is for changes");
+    for endpoint in [ObjectEndpoint::Main, ObjectEndpoint::FINALIZE] {
+        let (written, _) = update(&namespaces(), &admin, endpoint, &stored, |_| ()).unwrap();
+        assert_eq!(described(&written), before, "{endpoint:?}: only what it is for changes");
     }
-    let (written, _) = update(&namespaces(), &controller, Part::STATUS, &stored, |_| ()).unwrap();
+    let (written, _) = update(&namespaces(), &controller, ObjectEndpoint::STATUS, &stored, |_| ()).unwrap();
     assert_eq!(described(&written), known);
     stored.set(&["spec", "clusterName"], json!("delisted"));
-    let (written, _) = update(&namespaces(), &controller, Part::STATUS, &stored, |_| ()).unwrap();
+    let (written, _) = update(&namespaces(), &controller, ObjectEndpoint::STATUS, &stored, |_| ()).unwrap();
     assert_eq!(described(&written), before, "nobody knows better");
 }
 
@@ -626,7 +640,7 @@ fn no_kind_takes_what_it_cannot_read() {
         assert_eq!(fields(&errors), [("FieldValueInvalid", "spec")]);
     }
     for strategy in with_status {
-        let mut cx = WriteContext { part: Part::STATUS, ..context(&operator) };
+        let mut cx = WriteContext { endpoint: ObjectEndpoint::STATUS, ..context(&operator) };
         assert!(!strategy.validate_update(&mut cx, &unread, &unread).is_empty());
     }
 }
@@ -643,7 +657,7 @@ fn an_administrator_gets_rid_of_a_credential_that_nobody_reads() {
     assert_eq!(delete("top"), Err(403), "he only looks there");
     let wrong = |old: &Object, field: &[&str]| {
         let set = |object: &mut Object| object.set(field, json!("a"));
-        let (_, errors) = update(&strategy, &he, Part::Main, old, set).unwrap();
+        let (_, errors) = update(&strategy, &he, ObjectEndpoint::Main, old, set).unwrap();
         errors.len()
     };
     let note = ["metadata", "annotations", "a"];

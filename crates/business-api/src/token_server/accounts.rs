@@ -3,7 +3,7 @@ use crate::reloaded_file::ReloadedFile;
 use anyhow::{Context, Result, ensure};
 use apiserver::Caller;
 use apiserver::caller::Via;
-use apiserver::dialect::Basic;
+use apiserver::dialect::BasicCredentials;
 use std::path::Path;
 
 /// The key under which the extra information of a caller has the purpose of a platform account.
@@ -57,7 +57,7 @@ impl RegistryAccount {
     }
 
     /// The caller, if name and password are the account's.
-    pub fn caller(&self, basic: &Basic) -> Option<Caller> {
+    pub fn caller(&self, basic: &BasicCredentials) -> Option<Caller> {
         let read = self.file.current();
         let secret = &read.value;
         let same = is_same(secret.password.as_bytes(), basic.password.as_bytes());
@@ -90,7 +90,7 @@ mod tests {
         let file = ReloadedFile::of_text("ctl:0123456789abcdef\n", Secret::parse);
         let account = RegistryAccount { purpose: AccountPurpose::Controller, file };
         let caller = |user: &str, password: &str| {
-            account.caller(&Basic { user: user.to_owned(), password: password.to_owned() })
+            account.caller(&BasicCredentials { user: user.to_owned(), password: password.to_owned() })
         };
         let known = caller("ctl", "0123456789abcdef").unwrap();
         assert!(AccountPurpose::Controller.is_of(&known) && !AccountPurpose::Events.is_of(&known));

@@ -3,7 +3,7 @@ use super::is_same;
 use super::last_used::LastUsedSender;
 use apiserver::Caller;
 use apiserver::caller::Via;
-use apiserver::dialect::{Basic, Judgement};
+use apiserver::dialect::{BasicCredentials, Judgement};
 use business_types::names::{GROUP, NAMESPACES, PROJECTS, REGISTRY_CREDENTIALS};
 use business_types::namespace::pull_credential::{NamespaceLogin, namespace_of};
 use business_types::registry_credential::username;
@@ -98,7 +98,7 @@ impl Credentials {
     }
 
     /// Authenticates a name and a password. A password that is not ours may be a token.
-    pub async fn authenticate(&self, basic: &Basic) -> Judgement {
+    pub async fn authenticate(&self, basic: &BasicCredentials) -> Judgement {
         if let Some(caller) = self.controller.as_ref().and_then(|account| account.caller(basic)) {
             return Judgement::Known(Box::new(caller));
         }
@@ -118,7 +118,7 @@ impl Credentials {
         }
     }
 
-    async fn caller(&self, basic: &Basic, at: At) -> Result<Caller, &'static str> {
+    async fn caller(&self, basic: &BasicCredentials, at: At) -> Result<Caller, &'static str> {
         let hash = hash(&basic.password);
         let found = self.find(&basic.user, at).await.ok_or("no such credential")?;
         let known = found.passwords.iter().find(|known| is_same(hash.as_bytes(), known.hash.as_bytes()));

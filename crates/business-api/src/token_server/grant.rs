@@ -1,6 +1,6 @@
 use super::scope::Actions;
 use business_types::RobotAccess;
-use business_types::registry::Offer;
+use business_types::registry::RegistryAccess;
 
 /// The role of a caller in the registry, for an object that he sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub enum PushRefusal {
 }
 
 /// The actions that the role and the state of the object allow.
-pub fn allowed(role: RegistryRole, offer: Offer) -> Actions {
+pub fn allowed(role: RegistryRole, offer: RegistryAccess) -> Actions {
     let offered = match offer {
-        Offer::Nothing => Actions::NONE,
-        Offer::Read => Actions { pull: true, ..Actions::NONE },
-        Offer::Shrink => Actions { push: false, ..Actions::ALL },
-        Offer::Write => Actions::ALL,
+        RegistryAccess::Nothing => Actions::NONE,
+        RegistryAccess::Read => Actions { pull: true, ..Actions::NONE },
+        RegistryAccess::Shrink => Actions { push: false, ..Actions::ALL },
+        RegistryAccess::Write => Actions::ALL,
     };
     let own = match role {
         RegistryRole::Editor => Actions::ALL,
@@ -47,14 +47,14 @@ pub fn allowed(role: RegistryRole, offer: Offer) -> Actions {
 }
 
 /// Why this caller's push is refused, if it is.
-pub fn push_refusal(role: RegistryRole, offer: Offer) -> Option<PushRefusal> {
+pub fn push_refusal(role: RegistryRole, offer: RegistryAccess) -> Option<PushRefusal> {
     match (role, offer) {
         (RegistryRole::Viewer, _) => Some(PushRefusal::ViewerOnly),
         (RegistryRole::Robot(RobotAccess::Pull), _) => Some(PushRefusal::PullOnly),
-        (_, Offer::Write) => None,
-        (_, Offer::Shrink) => Some(PushRefusal::QuotaExceeded),
-        (_, Offer::Read) => Some(PushRefusal::ReadOnly),
-        (_, Offer::Nothing) => Some(PushRefusal::NotAvailable),
+        (_, RegistryAccess::Write) => None,
+        (_, RegistryAccess::Shrink) => Some(PushRefusal::QuotaExceeded),
+        (_, RegistryAccess::Read) => Some(PushRefusal::ReadOnly),
+        (_, RegistryAccess::Nothing) => Some(PushRefusal::NotAvailable),
     }
 }
 
@@ -66,10 +66,10 @@ mod tests {
     fn who_may_do_what_below_a_prefix() {
         let (pull, push) = (RegistryRole::Robot(RobotAccess::Pull), RegistryRole::Robot(RobotAccess::Push));
         let table = [
-            (Offer::Write, "pull,push,delete", "pull,push", "pull"),
-            (Offer::Shrink, "pull,delete", "pull", "pull"),
-            (Offer::Read, "pull", "pull", "pull"),
-            (Offer::Nothing, "", "", ""),
+            (RegistryAccess::Write, "pull,push,delete", "pull,push", "pull"),
+            (RegistryAccess::Shrink, "pull,delete", "pull", "pull"),
+            (RegistryAccess::Read, "pull", "pull", "pull"),
+            (RegistryAccess::Nothing, "", "", ""),
         ];
         for (offer, editor, pushes, pulls) in table {
             let roles = [
@@ -85,10 +85,10 @@ mod tests {
             }
         }
         assert_eq!(
-            push_refusal(pull, Offer::Shrink),
+            push_refusal(pull, RegistryAccess::Shrink),
             Some(PushRefusal::PullOnly),
             "his own affair comes first"
         );
-        assert_eq!(push_refusal(push, Offer::Shrink), Some(PushRefusal::QuotaExceeded));
+        assert_eq!(push_refusal(push, RegistryAccess::Shrink), Some(PushRefusal::QuotaExceeded));
     }
 }

@@ -65,7 +65,8 @@ async fn write(store: &Store, access: &Access, one: &CredentialUse) -> Result<Op
         return Ok(None);
     }
     object.set(LAST_USED, json!(one.day));
-    let account = account::of::<UnchargedTenantObject>(&object).map_err(|error| Error::Corrupt(error.to_string()))?;
+    let account =
+        account::of::<UnchargedTenantObject>(&object).map_err(|error| Error::Corrupt(error.to_string()))?;
     store.write(access, Write::rewrite(&entry, object.to_stored(), account)).await.map(Some)
 }
 

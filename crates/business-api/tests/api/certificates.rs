@@ -4,7 +4,7 @@ use crate::support::{Answer, World, namespace, namespaces, project, until};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use business_api::certificates::CertificateIssuer;
-use business_types::issue::{IssueRequest, Issued};
+use business_types::issue::{IssueRequest, IssuedCertificate};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::Method;
@@ -50,12 +50,12 @@ impl SigningCluster {
 }
 
 impl CertificateIssuer for SigningCluster {
-    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
+    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<IssuedCertificate, Status>> {
         let asked = CertificateSigningRequestParams::from_pem(&request.request).unwrap();
         self.asked.lock().unwrap().push(request);
         let refusal = self.refusal.lock().unwrap().clone();
         let certificate = asked.signed_by(&self.authority).unwrap().pem();
-        let issued = Issued { certificate, server: SERVER.to_owned(), ca_bundle: self.ca.clone() };
+        let issued = IssuedCertificate { certificate, server: SERVER.to_owned(), ca_bundle: self.ca.clone() };
         async move { refusal.map_or(Ok(issued), Err) }.boxed()
     }
 }

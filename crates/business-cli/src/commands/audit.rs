@@ -151,9 +151,9 @@ impl Report {
         if status.ledger.differences.is_empty() {
             self.add_false_conditions(names::PROJECT_KIND, name, &status.conditions, &[QUOTA_CONSISTENT]);
         }
-        for orphan in status.orphans.iter().filter(|orphan| !status.ledger.is_done_with(orphan)) {
+        for orphan in status.orphans.iter().filter(|orphan| !status.ledger.has_written_off(orphan)) {
             let place = format!("{}/{}", orphan.cluster_name, orphan.namespace);
-            self.find(
+            self.add_finding(
                 names::PROJECT_KIND,
                 name,
                 format!("namespace {place} may take what no object is charged for: {:?}", orphan.state),
@@ -180,7 +180,7 @@ impl Report {
             );
         }
         if comparison.unreported > 0 {
-            self.find(
+            self.add_finding(
                 names::MEMBER_CLUSTER_KIND,
                 name,
                 format!("{} orphans stand in no project", comparison.unreported),
@@ -189,7 +189,7 @@ impl Report {
         if comparison.strange > 0 {
             let some =
                 comparison.strangers.iter().map(|one| one.namespace.as_str()).collect::<Vec<_>>().join(", ");
-            self.find(
+            self.add_finding(
                 names::MEMBER_CLUSTER_KIND,
                 name,
                 format!("{} namespaces have our marks without our seal: {some}", comparison.strange),

@@ -200,8 +200,7 @@ impl Evidence<'_> {
         let sealed: Vec<&ResourceList> =
             live.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
         // It is about to be taken over, whatever its quota admits.
-        let is_taken =
-            object.status.is_imported() && validate::has_labels_of(&object, &live.namespace.marks);
+        let is_taken = object.status.is_imported() && validate::has_labels_of(&object, &live.namespace.marks);
         if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&live.namespace.uid) {
             return Ok(Judgement::Nothing);
         }

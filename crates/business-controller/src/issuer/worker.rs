@@ -4,7 +4,7 @@
 use super::clusters::{ClusterEndpoint, ClusterLookup};
 use super::{IssueRefusal, sign, subject};
 use crate::outcome::StateLabels;
-use business_types::issue::{IssueRequest, Issued};
+use business_types::issue::{IssueRequest, IssuedCertificate};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use runtime::Metrics;
@@ -21,7 +21,7 @@ const WAITING_MAX: usize = 32;
 /// Requests of one cluster, waiting or running. A cluster that does not answer takes no room from others.
 const PER_CLUSTER_MAX: usize = 4;
 
-type Answer = Result<Issued, IssueRefusal>;
+type Answer = Result<IssuedCertificate, IssueRefusal>;
 
 /// A request, and the channel for its answer.
 #[derive(Debug)]
@@ -188,7 +188,7 @@ async fn issue(lookup: &ClusterLookup, request: &IssueRequest) -> Answer {
     let ClusterEndpoint { server, ca_bundle } = cluster.endpoint.clone();
     let id = uuid::Uuid::new_v4().simple().to_string();
     let certificate = sign::sign(cluster, request, &id).await?;
-    Ok(Issued { certificate, server, ca_bundle })
+    Ok(IssuedCertificate { certificate, server, ca_bundle })
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub struct NodeResources {
 /// (`dial/response_limits.rs`), and an object of two bytes would take a hundred times as much in memory. So only sums
 /// are kept of the lists in an object, and no more amounts than a cluster can have.
 #[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Listed"))]
+#[serde(bound(deserialize = "T: ListItem"))]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMeta,

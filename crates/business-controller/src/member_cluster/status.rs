@@ -3,8 +3,8 @@ use super::usage::ClusterUsage;
 use crate::member::Reach;
 use crate::shares::{Share, lease};
 use business_types::condition::{
-    self, ANSWERS, BOUNDED, CAPACITY_DERIVED, CREDENTIALS_VALID, FALSE, READY, REGISTERED, TERMINATING, TRUE,
-    UNKNOWN, reason,
+    self, BOUNDED, CAPACITY_DERIVED, CREDENTIALS_VALID, FALSE, REACHABLE, READY, REGISTERED, TERMINATING,
+    TRUE, UNKNOWN, reason,
 };
 use business_types::{ClusterComparison, Condition, CredentialInUse, MemberClusterStatus};
 use meta::quantity::ResourceList;
@@ -88,9 +88,9 @@ fn registered(object: &MemberClusterView, observation: &ClusterObservation) -> C
 }
 
 fn reachable(observation: &ClusterObservation) -> Condition {
-    let unreachable = |reason: &str, message: &str| Condition::new(ANSWERS, FALSE, reason, message);
+    let unreachable = |reason: &str, message: &str| Condition::new(REACHABLE, FALSE, reason, message);
     match (&observation.reach, observation.directory.as_ref().map(|directory| &directory.listed)) {
-        (Some(Reach::Reachable), _) => Condition::new(ANSWERS, TRUE, reason::REACHABLE, ""),
+        (Some(Reach::Reachable), _) => Condition::new(REACHABLE, TRUE, reason::REACHABLE, ""),
         (Some(Reach::Unreachable { since, reason }), _) => {
             unreachable(reason::UNREACHABLE, &format!("no answer since {since}: {reason}"))
         }
@@ -98,7 +98,7 @@ fn reachable(observation: &ClusterObservation) -> Condition {
         (None, Some(ListingState::NotListed)) => {
             unreachable(reason::NOT_LISTED, "the directory does not list it")
         }
-        (Some(Reach::Connecting) | None, _) => Condition::new(ANSWERS, UNKNOWN, reason::PENDING, ""),
+        (Some(Reach::Connecting) | None, _) => Condition::new(REACHABLE, UNKNOWN, reason::PENDING, ""),
     }
 }
 

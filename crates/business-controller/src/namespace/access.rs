@@ -164,11 +164,12 @@ pub async fn ensure_bindings(at: AccessTarget<'_>, may_add: bool) -> Result<Acce
         }
         // The list may be too large because of what somebody put into another namespace. That must not keep anybody in
         // here.
-        NamespaceBindings::NotListed(Some(_)) => match read_bindings(&reached.member, &object.spec.namespace).await
-        {
-            Ok(now) => now,
-            Err(failure) => return Ok(AccessState::failed(reason::REFUSED, failure.to_string())),
-        },
+        NamespaceBindings::NotListed(Some(_)) => {
+            match read_bindings(&reached.member, &object.spec.namespace).await {
+                Ok(now) => now,
+                Err(failure) => return Ok(AccessState::failed(reason::REFUSED, failure.to_string())),
+            }
+        }
     };
     for _ in 0..ATTEMPTS_MAX {
         // The object may have been moved to another project. Passes over its new key name the people of that project.

@@ -91,7 +91,7 @@ impl GrantsBuilder<'_> {
     /// Adds the name that the host cluster uses. A name that means somebody else here is left out: its holder still has
     /// the other name.
     fn add_host_name(&mut self, kind: SubjectKind, name: &str, role: AccessRole) {
-        let Some(name) = access::shared(name) else { return };
+        let Some(name) = access::shared_name(name) else { return };
         match kind {
             SubjectKind::User => self.grant(Grantee::User(name), role),
             SubjectKind::Group => self.grant(Grantee::Group(name), role),

@@ -2,10 +2,10 @@
 
 use super::kind::NamespaceTemplate;
 use crate::context::Context;
-use crate::throttle::Pace;
 use crate::kinds::RootKey;
 use crate::objects::RegisteredKind as _;
 use crate::queue::Lane;
+use crate::throttle::Pace;
 use std::time::Duration;
 
 /// The group of templates in the queue: no member cluster has an empty name.

@@ -68,7 +68,7 @@ impl AncestorChain {
 pub async fn ancestor_chain(cx: &Context, project: Arc<ProjectView>) -> Result<AncestorChain, CallFailure> {
     let mut chain = AncestorChain { projects: vec![project], end: ChainEnd::Root };
     loop {
-        let step = cx.objects.projects.look(|views, _| chain.extend(|key| views.get(key).cloned()));
+        let step = cx.objects.projects.with_index(|views, _| chain.extend(|key| views.get(key).cloned()));
         match step {
             ChainStep::Complete(end) => {
                 chain.end = end;

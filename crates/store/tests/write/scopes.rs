@@ -308,14 +308,17 @@ async fn a_cluster_that_shrinks_refuses_growth_and_nothing_else() {
     let tree = ScopeFixture::new().await;
     let c1 = tree.create(Object::cluster("c1", "c1: cpu=10")).await.unwrap();
     let t = tree.create(Object::tenant("t", "c1: cpu=8")).await.unwrap();
-    let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=6"), Undercut::Accepted)).await.unwrap();
+    let c1 =
+        tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=6"), Undercut::Accepted)).await.unwrap();
     tree.check([c1.clone(), t.clone()]).await;
     let over = refused(tree.update(&t, Object::tenant("t", "c1: cpu=9")).await);
     assert_eq!(shortages(&over), [(fleet(), "c1/cpu".to_owned(), "8".to_owned())]);
     let p = tree.create(Object::project("t", "p", "c1: cpu=8")).await.unwrap();
-    let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=5"), Undercut::Accepted)).await.unwrap();
+    let c1 =
+        tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=5"), Undercut::Accepted)).await.unwrap();
     tree.check([c1.clone(), t.clone(), p.clone()]).await;
-    let c1 = tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=9"), Undercut::Accepted)).await.unwrap();
+    let c1 =
+        tree.update(&c1, yielding(Object::cluster("c1", "c1: cpu=9"), Undercut::Accepted)).await.unwrap();
     let t = tree.update(&t, Object::tenant("t", "c1: cpu=9")).await.unwrap();
     tree.check([c1, t, p]).await;
 }

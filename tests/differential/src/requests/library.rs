@@ -3,8 +3,8 @@
 use super::kind;
 use anyhow::{Context, Result, anyhow, ensure};
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
-use apiserver::openapi::About;
-use apiserver::server::{Parts, Server, ServerSettings};
+use apiserver::openapi::ApiInfo;
+use apiserver::server::{Server, ServerParts, ServerSettings};
 use apiserver::{Api, Caller, RequestInfo};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -30,7 +30,7 @@ impl Policy for AllowAuthenticated {
     fn judge(&self, caller: &Caller, _: &RequestInfo, _: bool) -> Ruling {
         let known = caller.in_group("system:authenticated");
         let verdict = if known { AuthzVerdict::Allow } else { AuthzVerdict::NoOpinion };
-        Ruling { verdict, sight: Ok(Visibility::Everything) }
+        Ruling { verdict, visibility: Ok(Visibility::Everything) }
     }
 
     fn operator_right(&self) -> Right {
@@ -61,11 +61,11 @@ impl Library {
         let id = store.kind_id(kind::GROUP, kind::PLURAL).context("the kind has no number")?;
         let resources = vec![Arc::new(kind::resource(id))];
         let draining = CancellationToken::new();
-        let about = About { title: "Items".to_owned(), version: "v1".to_owned() };
+        let about = ApiInfo { title: "Items".to_owned(), version: "v1".to_owned() };
         let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
         let mut settings = ServerSettings::new(files.join("tls.crt"), files.join("tls.key"));
         settings.authentication.trust.client_ca_file = Some(files.join("ca.crt"));
-        let parts = Parts {
+        let parts = ServerParts {
             handler: Arc::new(api),
             resources,
             routes: Vec::new(),

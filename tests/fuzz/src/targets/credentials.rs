@@ -1,6 +1,6 @@
 use crate::{Outcome, outcome, shape};
 use apiserver::fuzzing;
-use apiserver::tls::Authority;
+use apiserver::tls::CaBundle;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kube::config::Kubeconfig;
@@ -31,8 +31,8 @@ pub(super) fn key_set(input: &[u8]) -> Result<Outcome, String> {
 pub(super) fn pem(input: &[u8]) -> Result<Outcome, String> {
     let chain: Vec<CertificateDer<'_>> =
         CertificateDer::pem_slice_iter(input).take(8).filter_map(Result::ok).collect();
-    let authority = match Authority::from_pem("fuzz", input) {
-        Ok(authority) => shape(&format!("{:?}", authority.vouches_for(&chain, 1_800_000_000))),
+    let authority = match CaBundle::from_pem("fuzz", input) {
+        Ok(authority) => shape(&format!("{:?}", authority.verify_client(&chain, 1_800_000_000))),
         Err(error) => shape(&error.to_string()),
     };
     let key = PrivateKeyDer::from_pem_slice(input).is_ok();

@@ -2,7 +2,7 @@ use super::body::PROJECT;
 use crate::{Outcome, ensure, outcome, shape};
 use meta::decode::{Media, decode_value, prune_and_check};
 use meta::gvk::GroupVersionKind;
-use meta::managed::{FieldSet, Tracker, Write};
+use meta::managed::{FieldManager, FieldSet, Writer};
 use meta::object::Object;
 use meta::patch::{PatchError, Patched, json_patch, merge_patch, strategic_merge_patch};
 use serde_json::{Value, json};
@@ -24,16 +24,16 @@ static LIVE: LazyLock<Object> = LazyLock::new(|| {
         "status": {"phase": "Active", "conditions": [{"type": "Ready", "status": "True"}]},
     });
     let object = Object::new(object).unwrap_or_default();
-    let write = Write { manager: "first", subresource: "", now: NOW };
+    let write = Writer { manager: "first", subresource: "", now: NOW };
     let object = tracker().update(None, object, write);
     let applied = json!({"apiVersion": KIND.api_version(), "kind": "Project", "metadata": {"name": "p"},
         "spec": {"members": ["a", "c"], "clusters": {"c1": {"hard": {"pods": "10"}}, "c2": {}}}});
-    let write = Write { manager: "second", ..write };
+    let write = Writer { manager: "second", ..write };
     tracker().apply(Some(&object), &applied, true, write).unwrap_or(object)
 });
 
-fn tracker() -> Tracker<'static> {
-    Tracker { schema: &PROJECT, kind: &KIND, reset: MAIN }
+fn tracker() -> FieldManager<'static> {
+    FieldManager { schema: &PROJECT, kind: &KIND, reset: MAIN }
 }
 
 fn told(result: &Result<Patched, PatchError>) -> Outcome {
@@ -80,7 +80,7 @@ pub(super) fn strategic(input: &[u8]) -> Result<Outcome, String> {
 /// An apply that is repeated changes nothing, owners included.
 pub(super) fn apply(input: &[u8]) -> Result<Outcome, String> {
     let Ok((applied, _)) = decode_value(input, Media::Yaml) else { return Ok(0) };
-    let write = Write {
+    let write = Writer {
         manager: if input.len().is_multiple_of(2) { "second" } else { "third" },
         subresource: "",
         now: NOW,
@@ -132,7 +132,7 @@ pub(super) fn managed_fields(input: &[u8]) -> Result<Outcome, String> {
     object.set(&["metadata", "managedFields"], entries);
     let mut changed = object.clone();
     changed.set(&["spec", "displayName"], json!("Q"));
-    let write = Write { manager: "y", subresource: "", now: NOW };
+    let write = Writer { manager: "y", subresource: "", now: NOW };
     let updated = tracker().update(Some(&object), changed.clone(), write);
     let untouched = tracker().update(Some(&LIVE), changed, write);
     let applied = json!({"apiVersion": KIND.api_version(), "kind": "Project", "metadata": {"name": "p"},

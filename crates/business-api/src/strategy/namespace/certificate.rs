@@ -11,7 +11,7 @@ use crate::roles::Roles;
 use crate::subjects;
 use apiserver::request::Query;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler, Text};
+use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler, TextAnswer};
 use apiserver::{Caller, View};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -54,7 +54,7 @@ const PARAMETERS: &[OpenApiParameter] = &[
 /// Handles the subresource `certificate`.
 #[derive(Debug)]
 pub struct CertificateHandler {
-    shape: Shape,
+    shape: BodySchema,
     certificates: Certificates,
     roles: Roles,
 }
@@ -62,7 +62,7 @@ pub struct CertificateHandler {
 impl CertificateHandler {
     /// `roles` know which callers administer a tenant through a group.
     pub fn new(certificates: Certificates, roles: Roles) -> Self {
-        Self { shape: Shape { kind: gvk(), schema: schema() }, certificates, roles }
+        Self { shape: BodySchema { kind: gvk(), schema: schema() }, certificates, roles }
     }
 
     /// The certificate that the caller asks for. Authorization has let him see the object and get a certificate for it.
@@ -236,11 +236,11 @@ async fn groups_with_a_role(
 }
 
 impl SubresourceHandler for CertificateHandler {
-    fn body(&self) -> Option<&Shape> {
+    fn body(&self) -> Option<&BodySchema> {
         None
     }
 
-    fn answer(&self) -> &Shape {
+    fn answer(&self) -> &BodySchema {
         &self.shape
     }
 
@@ -257,7 +257,7 @@ impl SubresourceHandler for CertificateHandler {
         cx: &'a mut WriteContext<'_>,
         view: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>> {
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(async move {
             let wish = self.wish(cx, view, &action).await?;
             let outcome = self.certificates.issue(wish).await;
@@ -269,18 +269,18 @@ impl SubresourceHandler for CertificateHandler {
             if action.query.text(FORMAT) == KUBECONFIG {
                 answer = kubeconfig(&answer);
             }
-            Ok(Handled { object: None, answer })
+            Ok(HandlerOutput { object: None, answer })
         })
     }
 
-    fn text(&self, query: &Query, answer: &Object) -> Option<Text> {
+    fn text(&self, query: &Query, answer: &Object) -> Option<TextAnswer> {
         if query.text(FORMAT) != KUBECONFIG {
             return None;
         }
         // Should the conversion fail: JSON is valid YAML.
         let body = meta::yaml::to_string(answer.as_map());
         let body = body.unwrap_or_else(|_| Value::Object(answer.as_map().clone()).to_string());
-        Some(Text { content_type: "application/yaml", body })
+        Some(TextAnswer { content_type: "application/yaml", body })
     }
 }
 

@@ -3,7 +3,7 @@ use crate::kind_ids::PROJECT;
 use crate::token_server::credentials::{hash, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler};
 use business_types::NamespaceStatus;
 use business_types::names::{GROUP, REGISTRY_TOKEN_KIND, VERSION};
 use business_types::namespace::pull_credential::{self, VALID_DAYS_DEFAULT};
@@ -24,8 +24,8 @@ pub const PULL_CREDENTIAL: &[&str] = &["status", "pullCredential"];
 /// registry. Only the answer contains it. Only the platform has the right to it: no role of a tenant has.
 #[derive(Debug)]
 pub struct PullCredentialHandler {
-    body: Shape,
-    answer: Shape,
+    body: BodySchema,
+    answer: BodySchema,
     days_max: i64,
 }
 
@@ -34,8 +34,8 @@ impl PullCredentialHandler {
     pub fn new(days_max: i64) -> Self {
         let answer = GroupVersionKind::new(GROUP, VERSION, REGISTRY_TOKEN_KIND);
         Self {
-            body: Shape { kind: pull_credential::gvk(), schema: pull_credential::schema() },
-            answer: Shape { kind: answer, schema: token_schema() },
+            body: BodySchema { kind: pull_credential::gvk(), schema: pull_credential::schema() },
+            answer: BodySchema { kind: answer, schema: token_schema() },
             days_max,
         }
     }
@@ -45,7 +45,7 @@ impl PullCredentialHandler {
         cx: &mut WriteContext<'_>,
         view: View<'_>,
         action: Action<'_>,
-    ) -> Result<Handled, Status> {
+    ) -> Result<HandlerOutput, Status> {
         let live = action.object;
         let request = request_of(action)?;
         check(cx, live, &request)?;
@@ -76,7 +76,7 @@ impl PullCredentialHandler {
         let issued =
             json!({"username": credential.username, "password": shown_password, "expirationTimestamp": ends});
         answer.set(&["status"], issued);
-        Ok(Handled { object: Some(object), answer })
+        Ok(HandlerOutput { object: Some(object), answer })
     }
 }
 
@@ -110,11 +110,11 @@ pub fn keep_unless_removed(old: &Object, object: &mut Object) {
 }
 
 impl SubresourceHandler for PullCredentialHandler {
-    fn body(&self) -> Option<&Shape> {
+    fn body(&self) -> Option<&BodySchema> {
         Some(&self.body)
     }
 
-    fn answer(&self) -> &Shape {
+    fn answer(&self) -> &BodySchema {
         &self.answer
     }
 
@@ -123,7 +123,7 @@ impl SubresourceHandler for PullCredentialHandler {
         cx: &'a mut WriteContext<'_>,
         view: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>> {
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(self.issue(cx, view, action))
     }
 }

@@ -5,7 +5,7 @@ use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::View;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler};
 use business_types::condition::{self, Condition, FALSE, TRANSFERRED, reason};
 use business_types::namespace::{self, group_resource};
 use business_types::{NamespaceStatus, NamespaceTransfer, names};
@@ -29,8 +29,8 @@ pub static REFUSED: RefusedKind = RefusedKind {
 /// project has quota left. The charge stays the same.
 #[derive(Debug)]
 pub struct TransferHandler {
-    body: Shape,
-    answer: Shape,
+    body: BodySchema,
+    answer: BodySchema,
     roles: Roles,
 }
 
@@ -38,19 +38,19 @@ impl TransferHandler {
     /// `roles`: a caller who moves a namespace must also have the right to create one in the new project.
     pub fn new(roles: Roles) -> Self {
         Self {
-            body: Shape { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
-            answer: Shape { kind: namespace::gvk(), schema: namespace::schema() },
+            body: BodySchema { kind: namespace::transfer::gvk(), schema: namespace::transfer::schema() },
+            answer: BodySchema { kind: namespace::gvk(), schema: namespace::schema() },
             roles,
         }
     }
 }
 
 impl SubresourceHandler for TransferHandler {
-    fn body(&self) -> Option<&Shape> {
+    fn body(&self) -> Option<&BodySchema> {
         Some(&self.body)
     }
 
-    fn answer(&self) -> &Shape {
+    fn answer(&self) -> &BodySchema {
         &self.answer
     }
 
@@ -59,7 +59,7 @@ impl SubresourceHandler for TransferHandler {
         cx: &'a mut WriteContext<'_>,
         _view: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>> {
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(async move {
             let handled = transferred(cx.now, action)?;
             let refused = |why: &str| Status::forbidden(&group_resource(), action.object.name(), why);
@@ -88,7 +88,7 @@ fn request_of(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
 }
 
 /// The namespace in its new project.
-fn transferred(now: &str, action: Action<'_>) -> Result<Handled, Status> {
+fn transferred(now: &str, action: Action<'_>) -> Result<HandlerOutput, Status> {
     let live = action.object;
     let request = request_of(action)?;
     let errors = request.validate(live.namespace());
@@ -119,5 +119,5 @@ fn transferred(now: &str, action: Action<'_>) -> Result<Handled, Status> {
     object.set(&["status", "conditions"], json!(status.conditions));
     // Its pull credential belongs to the former project.
     object.remove(pull_credential::PULL_CREDENTIAL);
-    Ok(Handled { object: Some(object), answer: Object::default() })
+    Ok(HandlerOutput { object: Some(object), answer: Object::default() })
 }

@@ -4,7 +4,7 @@ use crate::roles::Roles;
 use crate::token_server::credentials::{hash, login_name, new_password};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
-use apiserver::subresource::{Action, Handled, Shape, SubresourceHandler};
+use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler};
 use business_types::names::{GROUP, REGISTRY_TOKEN_KIND, VERSION};
 use business_types::registry_credential::{VALID_DAYS_DEFAULT, group_resource, token_schema};
 use business_types::{RegistryCredentialSpec, RegistryCredentialStatus};
@@ -22,7 +22,7 @@ const STATUS: &[&str] = &["status"];
 /// contains it.
 #[derive(Debug)]
 pub struct TokenHandler {
-    shape: Shape,
+    shape: BodySchema,
     roles: Roles,
     days_max: i64,
 }
@@ -31,7 +31,7 @@ impl TokenHandler {
     /// `days_max`: for how many days a password may be valid.
     pub fn new(roles: Roles, days_max: i64) -> Self {
         let kind = GroupVersionKind::new(GROUP, VERSION, REGISTRY_TOKEN_KIND);
-        Self { shape: Shape { kind, schema: token_schema() }, roles, days_max }
+        Self { shape: BodySchema { kind, schema: token_schema() }, roles, days_max }
     }
 
     async fn issue(
@@ -39,7 +39,7 @@ impl TokenHandler {
         cx: &mut WriteContext<'_>,
         view: View<'_>,
         credential: &Object,
-    ) -> Result<Handled, Status> {
+    ) -> Result<HandlerOutput, Status> {
         let refused = |why: &str| Status::forbidden(&group_resource(), credential.name(), why);
         let Ok(spec) = RegistryCredentialSpec::of(credential) else {
             return Err(refused("its spec cannot be read: it can only be deleted"));
@@ -71,16 +71,16 @@ impl TokenHandler {
         let issued =
             json!({"username": status.username, "password": shown_password, "expirationTimestamp": ends});
         answer.set(STATUS, issued);
-        Ok(Handled { object: Some(object), answer })
+        Ok(HandlerOutput { object: Some(object), answer })
     }
 }
 
 impl SubresourceHandler for TokenHandler {
-    fn body(&self) -> Option<&Shape> {
+    fn body(&self) -> Option<&BodySchema> {
         None
     }
 
-    fn answer(&self) -> &Shape {
+    fn answer(&self) -> &BodySchema {
         &self.shape
     }
 
@@ -89,7 +89,7 @@ impl SubresourceHandler for TokenHandler {
         cx: &'a mut WriteContext<'_>,
         view: View<'a>,
         action: Action<'a>,
-    ) -> BoxFuture<'a, Result<Handled, Status>> {
+    ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(self.issue(cx, view, action.object))
     }
 }

@@ -6,7 +6,7 @@ use crate::support::{World, member_cluster, until};
 use business_api::certificates::CertificateIssuer;
 use business_api::config::{Cli, Command};
 use business_api::import;
-use business_types::issue::{IssueRequest, Issued};
+use business_types::issue::{IssueRequest, IssuedCertificate};
 use clap::Parser;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -96,7 +96,7 @@ async fn compared(world: &World) {
 struct Controller(Arc<SigningCluster>);
 
 impl CertificateIssuer for Controller {
-    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<Issued, Status>> {
+    fn issue(&self, request: IssueRequest) -> BoxFuture<'_, Result<IssuedCertificate, Status>> {
         let cluster = request.cluster.clone();
         let refused = move |why: &str| {
             let why = format!("cluster {cluster} {why}");

@@ -196,7 +196,7 @@ impl ClusterConnection {
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
         });
-        meta::yaml::text(&config).map_err(|error| Failure::Other(error.to_string()))
+        meta::yaml::to_string(&config).map_err(|error| Failure::Other(error.to_string()))
     }
 }
 

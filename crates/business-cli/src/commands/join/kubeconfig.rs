@@ -48,7 +48,7 @@ pub(crate) fn with_token(kubeconfig: &str, token: &str) -> Result<String, Failur
         return Err(unusable("its current context has no user"));
     };
     *found = json!({ "token": token });
-    meta::yaml::text(&kubeconfig).map_err(|error| Failure::Other(error.to_string()))
+    meta::yaml::to_string(&kubeconfig).map_err(|error| Failure::Other(error.to_string()))
 }
 
 fn parse(kubeconfig: &str) -> Result<Value, Failure> {

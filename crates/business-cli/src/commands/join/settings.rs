@@ -159,7 +159,7 @@ fn is_loopback(server: &str) -> bool {
     let address: Option<http::Uri> = server.parse().ok();
     let Some(host) = address.as_ref().and_then(http::Uri::host) else { return false };
     let ip: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
-    ::kubeconfig::is_own_machine(host) || ip.is_ok_and(|ip| ip.is_unspecified())
+    ::kubeconfig::is_loopback(host) || ip.is_ok_and(|ip| ip.is_unspecified())
 }
 
 /// The name of a cluster's Secret: the one that its object names, else that of `join`.
@@ -199,7 +199,7 @@ fn annotations(join: &Join, before: &PreviousJoin, kept: &mut Vec<String>) -> Ma
         if let (None, Some(previous), false) = (now, &previous, flag.is_empty()) {
             kept.push(format!("{flag} '{previous}'"));
         }
-        if let Some(text) = now.as_ref().or(then.as_ref()) {
+        if let Some(text) = now.as_ref().or(previous.as_ref()) {
             annotations.insert(annotation.to_owned(), json!(text));
         }
     }

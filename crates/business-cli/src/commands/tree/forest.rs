@@ -14,7 +14,7 @@ pub(crate) struct QuotaUsage {
     /// Granted to children; for a namespace, its charge.
     pub(crate) allocated: ZeroDefault,
     /// What counts beside `allocated` without an object.
-    #[serde(skip_serializing_if = "Zeroed::is_zero")]
+    #[serde(skip_serializing_if = "ZeroDefault::is_zero")]
     pub(crate) held: ZeroDefault,
     /// Consumed by the namespaces below.
     pub(crate) used: ZeroDefault,

@@ -3,7 +3,7 @@ use crate::dial::Dialer;
 use crate::fixtures::server::Server;
 use crate::issuer::clusters::{ClusterLookup, IssuerSource};
 use crate::issuer::worker;
-use business_types::issue::Issued;
+use business_types::issue::IssuedCertificate;
 use kube::Client;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -60,7 +60,7 @@ impl Drop for Files {
     }
 }
 
-async fn ask(client: &Client, body: String) -> Result<Issued, kube::Error> {
+async fn ask(client: &Client, body: String) -> Result<IssuedCertificate, kube::Error> {
     let request = Request::post(ISSUE_PATH)
         .header(header::CONTENT_TYPE, "application/json")
         .body(body.into_bytes())
@@ -68,7 +68,7 @@ async fn ask(client: &Client, body: String) -> Result<Issued, kube::Error> {
     client.request(request).await
 }
 
-fn code(result: &Result<Issued, kube::Error>) -> u16 {
+fn code(result: &Result<IssuedCertificate, kube::Error>) -> u16 {
     match result {
         Err(kube::Error::Api(status)) => status.code,
         Err(_no_connection) => 0,

@@ -335,7 +335,9 @@ fn needs_update(account: &PullAccount, goal: AccountGoal) -> bool {
         AccountGoal::Present => !account.has_ours,
         AccountGoal::AbsentIfOurs => account.has_ours && account.written_by == LastWriter::Us,
         // A name without its Secret is of no use, whoever has added it.
-        AccountGoal::AbsentUnlessForeign => account.has_ours && account.written_by != LastWriter::SomebodyElse,
+        AccountGoal::AbsentUnlessForeign => {
+            account.has_ours && account.written_by != LastWriter::SomebodyElse
+        }
     };
     differs && !account.deleting
 }

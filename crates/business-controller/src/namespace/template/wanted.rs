@@ -31,7 +31,7 @@ pub struct WantedTemplate {
 /// Identifies what a template puts into a namespace, to distinguish drift from a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateFingerprint {
-    dressing: Dressing,
+    dressing: TemplateMetadata,
     digests: Vec<String>,
 }
 

@@ -260,7 +260,8 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
     assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Adopt { .. }));
     let mut sealed = object.sealed(Origin::Made);
     sealed.object = "another".into();
-    let of_another = ObservedState { namespace_seal: Some(VerifiedSeal { sealed, is_current: true }), ..found };
+    let of_another =
+        ObservedState { namespace_seal: Some(VerifiedSeal { sealed, is_current: true }), ..found };
     refusal(&object, &of_another);
     assert!(
         matches!(verdict(&object, &ObservedState::default()), NamespaceVerdict::Proceed(_)),

@@ -177,7 +177,7 @@ impl Writer {
             match self.send(Method::POST, &collection, &object).await? {
                 WriteOutcome::Done => {
                     let path = format!("{collection}/{cluster}-{name}");
-                    self.resume_growth(&path, name, number).await?;
+                    self.go_on(&path, name, number).await?;
                 }
                 WriteOutcome::Refused => drop(self.written.gone.insert(name)),
                 WriteOutcome::Unknown => {}
