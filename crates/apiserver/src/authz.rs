@@ -11,7 +11,7 @@ use std::time::Instant;
 use store::{Access, Authorizer, Visibility};
 use tokio::sync::watch;
 
-/// Cached SubjectAccessReviews by kube-apiserver.
+/// Cached `SubjectAccessReviews` by kube-apiserver.
 mod review;
 /// Callers who were operators when kube-apiserver was last asked.
 mod operators;

@@ -229,16 +229,10 @@ async fn converge(
 ) -> Result<PassOutcome, Error> {
     let (project_uid, forbidden) = (&target.project.uid, &cx.forbidden);
     let selection = TemplateSelection::of(cx, object, target);
-    let dressing = selection.dressing();
-    let wanted = WantedNamespace { object, project_uid, is_newest: false, forbidden, dressing };
-    let mut attempt =
-        Attempt { wanted, labels: LabelsResult::default(), last_refusal: None, deletion_refusal: None };
-    // The watches do not see objects without our marks, such as the quota in the namespace of an imported object.
-    let mut found = if object.status.is_imported() {
-        target.observe_live(cx, object).await?
-    } else {
-        target.observe_cached(cx, object)
-    };
+    let template_metadata = selection.template_metadata();
+    let wanted = WantedNamespace { object, project_uid, is_newest: false, forbidden, template_metadata };
+    let mut attempt = Attempt::new(wanted);
+    let mut found = target.observe(cx, object).await?;
     for _ in 0..ATTEMPTS_MAX {
         match attempt.verdict(&found) {
             NamespaceVerdict::Wait(input) => {
@@ -278,7 +272,7 @@ async fn converge(
                 if only_repairs && let Some(wait) = repair_backoff.wait(&object.uid) {
                     return Ok(PassOutcome::WaitingFor(wait));
                 }
-                match apply::apply(cx, target, object, &plan, attempt.wanted.dressing).await {
+                match apply::apply(cx, target, object, &plan, attempt.wanted.template_metadata).await {
                     Ok(ApplyOutcome::Moved) => return Ok(PassOutcome::Skipped),
                     Ok(ApplyOutcome::Recreated { uid }) => {
                         return record_recreated(cx, object, &plan, uid).await;
@@ -324,7 +318,11 @@ struct Attempt<'a> {
     deletion_refusal: Option<String>,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    fn new(wanted: WantedNamespace<'a>) -> Self {
+        Self { wanted, labels: LabelsResult::default(), last_refusal: None, deletion_refusal: None }
+    }
+
     fn verdict(&self, found: &ObservedState) -> NamespaceVerdict {
         match validate::validate(self.wanted, found) {
             // The cluster did not delete it, so it gets our quota.
@@ -359,7 +357,7 @@ impl Attempt<'_> {
             }
             RefusalAction::SkipTemplateMetadata(why) => {
                 self.labels.refused = Some(why);
-                self.wanted.dressing = None;
+                self.wanted.template_metadata = None;
             }
             RefusalAction::Refuse(why) => return Ok(Err(why)),
         }
@@ -396,7 +394,9 @@ impl RefusedWrite<'_> {
             return RefusalAction::RetryNow;
         }
         let has_old_metadata = |there: &ClusterNamespace| {
-            wanted.dressing.is_some_and(|dressing| there.template_metadata != *dressing)
+            wanted
+                .template_metadata
+                .is_some_and(|template_metadata| there.template_metadata != *template_metadata)
         };
         let refusal = || NamespaceRefusal {
             record: on_record(wanted.object, found),
@@ -499,7 +499,7 @@ struct ContentsResult {
     pull: PullSecretResult,
 }
 
-/// Reconciles the template's objects, then the RoleBindings, then the pull secret.
+/// Reconciles the template's objects, then the `RoleBindings`, then the pull secret.
 async fn reconcile_contents(
     cx: &Context,
     object: &NamespaceView,

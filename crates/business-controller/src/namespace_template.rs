@@ -90,7 +90,7 @@ impl Controller for NamespaceTemplate {
     }
 
     /// Namespaces in a cluster that answers again take part in rollouts again. The holder of the fleet's share learns
-    /// that from the MemberCluster.
+    /// that from the `MemberCluster`.
     fn cluster_changed(cx: &Context, _cluster: &str) {
         enqueue_all_templates(cx);
     }

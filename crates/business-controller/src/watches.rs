@@ -47,7 +47,7 @@ pub async fn follow<C: Controller>(cx: Arc<Context>) {
                 cx.audit_wanted.notify_one();
             }
             Err(error) => {
-                tracing::warn!(error = crate::error::watch_error_text(&error), "watch of our kinds failed")
+                tracing::warn!(error = crate::error::watch_error_text(&error), "watch of our kinds failed");
             }
         }
     }

@@ -227,7 +227,7 @@ impl ClaimRules {
                     }
                 }
                 ClaimRule::Expression { expression, message } => {
-                    check_condition(expression, values, message)?
+                    check_condition(expression, values, message)?;
                 }
             }
         }

@@ -21,7 +21,7 @@ const TOKEN_LIMIT: usize = 16 * 1024;
 type ReviewOutcome = Result<Arc<Caller>, TokenReviewFailure>;
 type Hash = [u8; 32];
 
-/// Asks kube-apiserver for TokenReviews, and caches the answers.
+/// Asks kube-apiserver for `TokenReviews`, and caches the answers.
 pub(crate) struct TokenReviews {
     delegate: Delegate,
     cache: AnswerCache<Hash, ReviewOutcome>,

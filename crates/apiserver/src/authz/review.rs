@@ -40,7 +40,7 @@ pub struct ReviewAnswer {
     pub reason: String,
 }
 
-/// Asks for SubjectAccessReviews, and caches the answers.
+/// Asks for `SubjectAccessReviews`, and caches the answers.
 pub(super) struct Reviews {
     delegate: Delegate,
     cache: AnswerCache<Attributes, ReviewOutcome>,

@@ -79,7 +79,7 @@ impl Renderer {
         match self.form {
             Form::Object => write_entry(entry, out),
             Form::PartialList(version) if self.media == Media::Protobuf => {
-                protobuf::item(entry, version, out)
+                protobuf::item(entry, version, out);
             }
             Form::Partial(version) | Form::PartialList(version) => metadata_only(entry, version, out),
             Form::Table(version) => self.row(entry, version, out),

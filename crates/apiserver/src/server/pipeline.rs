@@ -27,6 +27,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use store::Visibility;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -131,9 +133,9 @@ async fn answer<H: Handler>(
     if let Some(impersonation) = impersonation {
         // The reviews of an impersonation count against the limit of the authenticated caller.
         let _permit = acquire_permit(shared, impersonation_class(class), &authenticated.caller)?;
-        let impersonated = impersonate(shared, &authenticated.caller, impersonation);
-        let impersonated = trace::span("impersonation", impersonated);
-        let impersonated = Box::pin(with_deadline(shared, deadline, impersonated)).await;
+        let pending = impersonate(shared, &authenticated.caller, impersonation);
+        let pending = with_deadline(shared, deadline, trace::span("impersonation", pending));
+        let impersonated = Box::pin(pending).await;
         effective = impersonated.map_err(|status| failure(&status, &request))?;
         record.impersonated = Some(Arc::clone(&effective.caller));
     }
@@ -149,19 +151,10 @@ async fn answer<H: Handler>(
     record.set_authorized();
 
     let stream_authorization = is_stream.then(|| {
-        Box::new(StreamAuthorization {
-            authenticator: Arc::clone(&shared.authenticator),
-            authorization: Arc::clone(&shared.authorization),
-            peer: Arc::clone(peer),
-            inputs: shared.authorization_inputs.share(AuthorizationInputs {
-                authenticated,
-                impersonation: effective.rights,
-                request: authorization_request.clone(),
-            }),
-            visibility: proof.visibility().clone(),
-            every: shared.settings.recheck_every,
-            changes,
-        })
+        let (impersonation, request) = (effective.rights, authorization_request.clone());
+        let inputs = AuthorizationInputs { authenticated, impersonation, request };
+        let visibility = proof.visibility().clone();
+        Box::new(stream_authorization(shared, peer, inputs, visibility, changes))
     });
     let Attributes { caller, info } = authorization_request.attributes;
     let mut context = RequestContext {
@@ -172,13 +165,30 @@ async fn answer<H: Handler>(
         ..RequestContext::new(info, caller, proof, deadline)
     };
     let upgrade = upgrade(&mut request, &context, is_stream)?;
-    let reply = handle(shared, entry_point, &mut context, request);
-    let reply =
-        if is_stream { Ok(reply.await) } else { with_deadline(shared, deadline, reply.map(Ok)).await };
+    let reply = handle(shared, entry_point, &mut context, request).map(Ok);
+    let reply = if is_stream { reply.await } else { with_deadline(shared, deadline, reply).await };
     record.outcome = context.outcome.take();
     let response = reply.map_err(|status| refusal(dialect, &status, &HeaderMap::new(), &uri))?;
     let response = hold_permit(shared, connection, &context.info, permit, response, is_stream);
     Ok(complete_upgrade(shared, connection, &context.caller, upgrade, response))
+}
+
+fn stream_authorization<H>(
+    shared: &ServerShared<H>,
+    peer: &Arc<Peer>,
+    inputs: AuthorizationInputs,
+    visibility: Visibility,
+    changes: Option<watch::Receiver<u64>>,
+) -> StreamAuthorization {
+    StreamAuthorization {
+        authenticator: Arc::clone(&shared.authenticator),
+        authorization: Arc::clone(&shared.authorization),
+        peer: Arc::clone(peer),
+        inputs: shared.authorization_inputs.share(inputs),
+        visibility,
+        every: shared.settings.recheck_every,
+        changes,
+    }
 }
 
 /// Upgrades the connection if the client has requested it and the watch has started. Afterwards the connection serves

@@ -164,7 +164,7 @@ impl RequestFilter for ConsoleGate {
     }
 }
 
-/// The policy of all answers. `'self'` covers WebSockets only in current browsers; older ones need their URLs.
+/// The policy of all answers. `'self'` covers `WebSockets` only in current browsers; older ones need their URLs.
 fn content_security_policy(origins: &[Origin]) -> String {
     let sockets: Vec<String> = origins.iter().map(Origin::socket).collect();
     format!(

@@ -94,7 +94,7 @@ impl Origin {
         format!("https://{}{path}", self.authority)
     }
 
-    /// The URL of WebSockets there.
+    /// The URL of `WebSockets` there.
     pub(super) fn socket(&self) -> String {
         format!("wss://{}", self.authority)
     }

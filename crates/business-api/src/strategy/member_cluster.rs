@@ -78,7 +78,7 @@ fn prepare_finalize(old: &Object, object: &Object) -> Result<(), Status> {
     Ok(())
 }
 
-/// Refuses a second MemberCluster for one cluster, so that its capacity is granted once. Concurrent writes are no
+/// Refuses a second `MemberCluster` for one cluster, so that its capacity is granted once. Concurrent writes are no
 /// danger: the leading controller registers clusters one after the other, and refuses a second name itself.
 async fn check_name(view: View<'_>, object: &Object) -> Result<(), Status> {
     let uid = object.text(UID);

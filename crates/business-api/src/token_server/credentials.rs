@@ -191,7 +191,7 @@ impl Credentials {
 }
 
 impl StoredCredential {
-    /// Reads the credential of a RegistryCredential.
+    /// Reads the credential of a `RegistryCredential`.
     fn of_credential(object: &Object, key: Key) -> Option<Self> {
         let (spec, status) =
             (RegistryCredentialSpec::of(object).ok()?, RegistryCredentialStatus::of(object).ok()?);

@@ -342,7 +342,7 @@ fn remaining_access(
     notes
 }
 
-/// Notes on access that outlives a removed role, such as RoleBindings that are not ours.
+/// Notes on access that outlives a removed role, such as `RoleBindings` that are not ours.
 async fn note_unmanaged_access(api: &Api, project: &str) -> Result<(), Failure> {
     let namespaces: Vec<Namespace> = objects::list_or_empty(api, names::NAMESPACES).await?;
     let below = descendants(&objects::list_or_empty::<Project>(api, names::PROJECTS).await?, project);

@@ -47,7 +47,7 @@ pub(crate) async fn cluster_uid(member: &Api) -> Result<String, Failure> {
     Ok(member.get::<UidOnly>("/api/v1/namespaces/kube-system").await?.metadata.uid)
 }
 
-/// The MemberCluster of this name. Fails unless the member's kubeconfig leads to that very cluster.
+/// The `MemberCluster` of this name. Fails unless the member's kubeconfig leads to that very cluster.
 pub(crate) async fn verified_record(
     host: &Api,
     member: &Api,

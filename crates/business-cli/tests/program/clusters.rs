@@ -103,7 +103,7 @@ fn default_response(call: &str) -> Value {
     }
 }
 
-/// The MemberCluster east, with the uid of this cluster.
+/// The `MemberCluster` east, with the uid of this cluster.
 fn east(uid: &str) -> Value {
     json!({"metadata": {"name": "east", "uid": "record"}, "status": {"uid": uid}})
 }

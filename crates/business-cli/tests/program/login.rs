@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 const CODE: &str = "the-code";
 
-/// A fake OpenID Connect provider that logs everybody in as alice.
+/// A fake `OpenID` Connect provider that logs everybody in as alice.
 struct FakeProvider {
     issuer: String,
     requests: Arc<Mutex<Vec<HashMap<String, String>>>>,
@@ -382,7 +382,7 @@ fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
     assert!(said.contains("log in again"), "{said}");
 }
 
-/// A server that always sends this response, but 404 to SelfSubjectReviews if it is a 200.
+/// A server that always sends this response, but 404 to `SelfSubjectReviews` if it is a 200.
 fn fake_server(head: &'static str, answer: Value) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());

@@ -52,7 +52,7 @@ impl From<business_types::ClusterEndpoint> for ClusterEndpoint {
     }
 }
 
-/// Where signers and endpoints come from. An endpoint in the MemberCluster has precedence.
+/// Where signers and endpoints come from. An endpoint in the `MemberCluster` has precedence.
 #[derive(Clone, Debug)]
 pub enum IssuerSource {
     /// Kubeconfigs with a context for each cluster.
@@ -70,7 +70,7 @@ pub struct ClusterLookup {
 }
 
 impl ClusterLookup {
-    /// The client reads the MemberClusters.
+    /// The client reads the `MemberClusters`.
     pub fn new(source: IssuerSource, client: kube::Client, dialer: Dialer) -> Self {
         Self { source, business: Business::new(client), dialer }
     }
@@ -93,7 +93,7 @@ impl ClusterLookup {
         Ok(IssuingCluster { signer, dialer: self.dialer.clone(), endpoint, uid })
     }
 
-    /// The MemberCluster, which says which cluster the name stands for. Another cluster under this name signs nothing.
+    /// The `MemberCluster`, which says which cluster the name stands for. Another cluster under this name signs nothing.
     async fn record(&self, cluster: &str) -> Result<MemberClusterView, IssueRefusal> {
         let key = RootKey::new(None, cluster);
         let found = tokio::time::timeout(DEADLINE, self.business.get::<BusinessMemberCluster>(&key)).await;

@@ -297,7 +297,7 @@ async fn watch_quotas(cx: &Context, member: &Member, health: &WatchHealth) {
                 match change {
                     QuotaChange::None => {}
                     QuotaChange::UsageOnly => {
-                        wake_namespace(cx, member, &namespace, Lane::Later, FIGURES_PERIOD)
+                        wake_namespace(cx, member, &namespace, Lane::Later, FIGURES_PERIOD);
                     }
                     QuotaChange::State => wake_namespace(cx, member, &namespace, Lane::Later, Duration::ZERO),
                 }

@@ -7,7 +7,7 @@ use business_types::condition::reason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// The state of a namespace's RoleBindings.
+/// The state of a namespace's `RoleBindings`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessState {
     /// Nothing is known: the namespace is not there, or its bindings were not listed yet.

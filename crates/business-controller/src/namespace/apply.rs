@@ -39,13 +39,15 @@ pub async fn apply(
     target: &Target,
     object: &NamespaceView,
     plan: &Plan,
-    dressing: Option<&TemplateMetadata>,
+    template_metadata: Option<&TemplateMetadata>,
 ) -> Result<ApplyOutcome, Error> {
     let namespace_uid = match &plan.namespace {
         NamespaceStep::Keep { uid } => uid.clone(),
-        NamespaceStep::Create => record_observed(target, create(cx, target, object, dressing).await?),
+        NamespaceStep::Create => {
+            record_observed(target, create(cx, target, object, template_metadata).await?)
+        }
         NamespaceStep::Mark { from, .. } => {
-            let body = build::mark_patch(target, object, from, plan.origin, dressing);
+            let body = build::mark_patch(target, object, from, plan.origin, template_metadata);
             record_observed(target, target.member.api.patch_namespace(&object.spec.namespace, &body).await?)
         }
     };
@@ -76,9 +78,9 @@ async fn create(
     cx: &Context,
     target: &Target,
     object: &NamespaceView,
-    dressing: Option<&TemplateMetadata>,
+    template_metadata: Option<&TemplateMetadata>,
 ) -> Result<ClusterNamespace, Error> {
-    let body = build::new_namespace(target, object, dressing);
+    let body = build::new_namespace(target, object, template_metadata);
     let never_created = &cx.objects.namespaces.memory.never_created;
     let was_never_created_in = never_created.forget(&object.uid);
     let result = target.member.api.create_namespace(&object.spec.namespace, &body).await;

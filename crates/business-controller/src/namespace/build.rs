@@ -13,12 +13,16 @@ use std::collections::BTreeSet;
 
 /// The body of a new namespace. Its uid is not known yet, so its seal lacks it; the seal names the uid that is on
 /// record.
-pub fn new_namespace(target: &Target, object: &NamespaceView, dressing: Option<&TemplateMetadata>) -> Value {
+pub fn new_namespace(
+    target: &Target,
+    object: &NamespaceView,
+    template_metadata: Option<&TemplateMetadata>,
+) -> Value {
     let after = object.status.cluster_namespace.as_ref().map(|record| record.uid.clone());
     let seal = target.keyring.seal(&Sealed { after, ..target.sealed(object, None, Origin::Made) });
     let mut metadata = json!({ "name": object.spec.namespace });
-    if let Some(dressing) = dressing {
-        set_template_metadata(&mut metadata, dressing);
+    if let Some(template_metadata) = template_metadata {
+        set_template_metadata(&mut metadata, template_metadata);
     }
     let mut metadata = marked(object, metadata);
     set(&mut metadata, "annotations", names::SEAL_ANNOTATION, json!(seal));
@@ -32,12 +36,12 @@ pub fn mark_patch(
     object: &NamespaceView,
     from: &ClusterNamespace,
     origin: Origin,
-    dressing: Option<&TemplateMetadata>,
+    template_metadata: Option<&TemplateMetadata>,
 ) -> Value {
     let mut metadata = json!({ "resourceVersion": from.resource_version, "uid": from.uid });
-    if let Some(dressing) = dressing {
+    if let Some(template_metadata) = template_metadata {
         clear_template_metadata(&mut metadata, &from.template_metadata);
-        set_template_metadata(&mut metadata, dressing);
+        set_template_metadata(&mut metadata, template_metadata);
     }
     let mut metadata = marked(object, metadata);
     let seal = target.keyring.seal(&target.sealed(object, Some(&from.uid), origin));
@@ -125,14 +129,14 @@ pub fn unmark_patch(there: &ClusterNamespace) -> Value {
 }
 
 /// Sets the labels and annotations of a template, and records their keys in an annotation.
-fn set_template_metadata(metadata: &mut Value, dressing: &TemplateMetadata) {
-    for (key, value) in &dressing.labels {
+fn set_template_metadata(metadata: &mut Value, template_metadata: &TemplateMetadata) {
+    for (key, value) in &template_metadata.labels {
         set(metadata, "labels", key, json!(value));
     }
-    for (key, value) in &dressing.annotations {
+    for (key, value) in &template_metadata.annotations {
         set(metadata, "annotations", key, json!(value));
     }
-    if let Some(told) = dressing.keys_annotation() {
+    if let Some(told) = template_metadata.keys_annotation() {
         set(metadata, "annotations", names::TEMPLATE_KEYS_ANNOTATION, json!(told));
     }
 }

@@ -284,7 +284,8 @@ async fn release(
         }
     }
     let project_uid = &target.project.uid;
-    let wanted = WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], dressing: None };
+    let wanted =
+        WantedNamespace { object, project_uid, is_newest: true, forbidden: &[], template_metadata: None };
     let namespace = NamespaceStep::Mark { from: Arc::clone(&there), cause: MarkCause::Release };
     let plan = match validate::plan_quota(wanted, &found, namespace, Origin::Released) {
         NamespaceVerdict::Proceed(plan) => plan,

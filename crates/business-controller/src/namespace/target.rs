@@ -133,6 +133,15 @@ impl Target {
         ReachedTarget { member: Arc::clone(&self.member), project: Arc::clone(&self.project) }
     }
 
+    /// The state of the namespace from the watches if they can see all of it, else from the cluster. The watches do not
+    /// see objects without our marks, such as the quota in the namespace of an imported object.
+    pub async fn observe(&self, cx: &Context, object: &NamespaceView) -> Result<ObservedState, Error> {
+        if object.status.is_imported() {
+            return self.observe_live(cx, object).await;
+        }
+        Ok(self.observe_cached(cx, object))
+    }
+
     /// What the watches have delivered.
     pub fn observe_cached(&self, cx: &Context, object: &NamespaceView) -> ObservedState {
         let (namespace, quota) = self.member.observed.at(&object.spec.namespace);

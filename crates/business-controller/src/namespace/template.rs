@@ -59,9 +59,9 @@ impl TemplateSelection {
     }
 
     /// The labels and annotations to apply; `None` leaves them as they are.
-    pub fn dressing(&self) -> Option<&TemplateMetadata> {
+    pub fn template_metadata(&self) -> Option<&TemplateMetadata> {
         match self {
-            Self::NoTemplate(wanted) | Self::Newest(_, wanted) => Some(&wanted.dressing),
+            Self::NoTemplate(wanted) | Self::Newest(_, wanted) => Some(&wanted.template_metadata),
             Self::Waiting(_) | Self::NotFound(_) => None,
         }
     }

@@ -28,7 +28,7 @@ pub struct WantedNamespace<'a> {
     /// Names of namespaces that are never ours.
     pub forbidden: &'a [String],
     /// Labels and annotations of the template; `None` leaves them as they are.
-    pub dressing: Option<&'a TemplateMetadata>,
+    pub template_metadata: Option<&'a TemplateMetadata>,
 }
 
 /// Decides what has to be done.
@@ -235,7 +235,9 @@ pub fn plan_update(
         let cause = if moved { MarkCause::Transfer } else { MarkCause::Drift };
         mark(if first { MarkCause::Replacement } else { cause })
     } else if origin != Origin::Replaced
-        && wanted.dressing.is_some_and(|dressing| *dressing != there.template_metadata)
+        && wanted
+            .template_metadata
+            .is_some_and(|template_metadata| *template_metadata != there.template_metadata)
     {
         mark(MarkCause::Template)
     } else if could_be_newer && found.quiet {

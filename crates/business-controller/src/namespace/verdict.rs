@@ -157,7 +157,7 @@ pub enum PlaceOwner {
 pub struct StatusInput {
     pub state: NamespaceState,
     pub record: Option<ClusterNamespaceRecord>,
-    /// The state of the RoleBindings.
+    /// The state of the `RoleBindings`.
     pub access: AccessState,
 }
 

@@ -78,7 +78,7 @@ pub async fn ancestor_chain(cx: &Context, project: Arc<ProjectView>) -> Result<A
                 let key = RootKey::new(None, &parent);
                 match cx.business.get::<BusinessProject>(&key).await? {
                     Some(found) if found.spec.tenant_id == chain.tenant() => {
-                        chain.projects.push(Arc::new(found))
+                        chain.projects.push(Arc::new(found));
                     }
                     _ => {
                         chain.end = ChainEnd::Missing(parent);

@@ -230,11 +230,11 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
     let room = ScanBudget::new(usize::MAX, 1);
-    let sights = scan_cluster(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
+    let scan = scan_cluster(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let roll = crate::acquisition::GenerationSnapshot::default();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &roll };
-    let judged = evidence.judge(&world.cx, &sights.namespaces[0]).await.unwrap();
+    let snapshot = crate::acquisition::GenerationSnapshot::default();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &snapshot };
+    let judged = evidence.judge(&world.cx, &scan.namespaces[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
 
@@ -650,7 +650,7 @@ async fn clusters_in_use_that_nobody_could_look_at_are_missing() {
     assert!(comparison.clusters.contains_key("c1") && !comparison.is_complete_since(1));
 }
 
-/// An audit by the holder of the cluster's share, with its result in the MemberCluster.
+/// An audit by the holder of the cluster's share, with its result in the `MemberCluster`.
 async fn audit_and_publish(world: &World) {
     audit(world).await;
     BusinessMemberCluster::reconcile(&world.cx, &RootKey::new(None, "c1")).await.unwrap();

@@ -66,7 +66,7 @@ fn charge(world: &World) -> Value {
     world.stored(OBJECT)["status"]["cachedSpecHard"].clone()
 }
 
-/// Reason and message of the condition QuotaEnforced.
+/// Reason and message of the condition `QuotaEnforced`.
 fn quota_condition(world: &World) -> (String, String) {
     let status = world.seen().status;
     let condition = find(&status.conditions, QUOTA_ENFORCED).unwrap();

@@ -214,7 +214,7 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
     let directory = Directory::new(Arc::clone(&world.cx), Box::new(OneCluster), dialer);
     let tasks = Tasks::new();
     tasks.spawn("directory", directory.run());
-    let found = |tenure: u64| matches!(world.cx.member("c1"), Lookup::Found(member) if member.term == tenure);
+    let found = |term: u64| matches!(world.cx.member("c1"), Lookup::Found(member) if member.term == term);
     let until = async |is_so: &dyn Fn() -> bool| {
         timeout(Duration::from_secs(10), async {
             while !is_so() {
@@ -228,12 +228,12 @@ async fn a_cluster_is_followed_as_long_as_its_share_is_ours_and_each_time_anew()
     sleep(Duration::from_secs(1)).await;
     assert!(world.cx.members.all().is_empty(), "its share is not ours");
     assert!(matches!(world.cx.member("c1"), Lookup::NotLoaded));
-    for tenure in [2, 3] {
+    for term in [2, 3] {
         post.start();
-        until(&|| found(tenure)).await;
+        until(&|| found(term)).await;
         post.begin_drain();
         post.stop();
-        if tenure == 3 {
+        if term == 3 {
             until(&|| world.cx.members.all().is_empty()).await;
         }
     }

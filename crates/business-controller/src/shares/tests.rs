@@ -452,7 +452,7 @@ async fn what_is_at_work_in_a_share_keeps_it_until_it_has_ended() {
     assert!(state.is_idle());
     state.stop();
     state.start();
-    assert_eq!(shares.held()[&state.share], 2, "another tenure");
+    assert_eq!(shares.held()[&state.share], 2, "another term");
 }
 
 #[derive(Clone, Debug)]

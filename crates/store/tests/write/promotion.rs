@@ -46,7 +46,7 @@ impl Pair {
     }
 
     /// Takes a copy of the server, as it is before what comes. Another replica, which has read it, hears nothing until
-    /// its other_proxy lets somebody through.
+    /// its `other_proxy` lets somebody through.
     async fn back_up_beside_isolated_replica(&mut self) -> (Kit, Proxy) {
         self.server.stop().unwrap();
         script(BACK_UP, &self.data);

@@ -21,7 +21,7 @@ const ELSEWHERE: [&str; 2] = [
 ];
 const TESTS: &str = "tests/accept/deploy/alerts_test.yaml";
 
-/// The PromQL queries of the component monitoring: its alert rules and its dashboard.
+/// The `PromQL` queries of the component monitoring: its alert rules and its dashboard.
 #[derive(Debug)]
 pub(super) struct PromQueries {
     rules: Value,

@@ -100,7 +100,7 @@ fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<(
     job::until(&owner, &[&binding[..], &["--ignore-not-found"]].concat(), alice)
 }
 
-/// A RoleBinding that somebody with our credential tries to create.
+/// A `RoleBinding` that somebody with our credential tries to create.
 struct BindingAttempt<'a> {
     namespace: &'a str,
     name: &'a str,

@@ -66,7 +66,7 @@ impl KubeApi {
         self.config_map.send_replace(pairs.map(|(key, value)| (key.to_owned(), value)).into());
     }
 
-    /// Sets which SubjectAccessReviews are allowed, by their spec.
+    /// Sets which `SubjectAccessReviews` are allowed, by their spec.
     pub(crate) fn allow(&self, rights: impl Fn(&Value) -> bool + Send + Sync + 'static) {
         *self.rights.lock().unwrap() = Box::new(rights);
     }
@@ -75,12 +75,12 @@ impl KubeApi {
         self.tokens.lock().unwrap().insert(token.to_owned(), user);
     }
 
-    /// Delays TokenReviews until the result is dropped.
+    /// Delays `TokenReviews` until the result is dropped.
     pub(crate) async fn hold_tokens(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.token_gate).acquire_many_owned(REVIEW_PERMITS.try_into().unwrap()).await.unwrap()
     }
 
-    /// Delays SubjectAccessReviews until the result is dropped.
+    /// Delays `SubjectAccessReviews` until the result is dropped.
     pub(crate) async fn hold_rights(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.right_gate).acquire_many_owned(REVIEW_PERMITS.try_into().unwrap()).await.unwrap()
     }

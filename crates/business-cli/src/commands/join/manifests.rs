@@ -95,7 +95,7 @@ pub(super) async fn leave_changed_roles(member: &Api, objects: &mut Vec<Value>) 
     Ok(())
 }
 
-/// Whether it is a role for people: an aggregated ClusterRole, whose rules a controller of the cluster fills in.
+/// Whether it is a role for people: an aggregated `ClusterRole`, whose rules a controller of the cluster fills in.
 fn is_user_role(object: &Value) -> bool {
     text(object, "/kind") == "ClusterRole"
         && text(object, "/metadata/name").starts_with(USER_ROLE_PREFIX)

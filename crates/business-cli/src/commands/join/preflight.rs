@@ -10,7 +10,7 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The first version with stable ValidatingAdmissionPolicies.
+/// The first version with stable `ValidatingAdmissionPolicies`.
 const MINOR_MIN: u32 = 30;
 
 /// Limit of a label's value.

@@ -87,10 +87,10 @@ fn values_come_from_the_project_if_they_fit() {
     }));
     let wanted = wanted("standard", &spec, &project);
     let labels: Vec<(&str, &str)> =
-        wanted.dressing.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        wanted.template_metadata.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     assert_eq!(labels, [("cost-centre", "4711"), ("plain", "a")]);
-    assert_eq!(wanted.dressing.annotations["people"], "The Shop");
-    assert_eq!(wanted.dressing.annotations["project"], "shop");
+    assert_eq!(wanted.template_metadata.annotations["people"], "The Shop");
+    assert_eq!(wanted.template_metadata.annotations["project"], "shop");
     assert!(wanted.invalid[0].contains("people is left out"), "{:?}", wanted.invalid);
 }
 

@@ -21,7 +21,7 @@ const VALUE_BYTES_MAX: usize = 4096;
 /// Everything that a template puts into a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedTemplate {
-    pub dressing: TemplateMetadata,
+    pub template_metadata: TemplateMetadata,
     pub objects: Vec<WantedObject>,
     pub pull_secret: Option<WantedPullSecret>,
     /// Labels and annotations that were left out, and why.
@@ -31,7 +31,7 @@ pub struct WantedTemplate {
 /// Identifies what a template puts into a namespace, to distinguish drift from a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateFingerprint {
-    dressing: TemplateMetadata,
+    template_metadata: TemplateMetadata,
     digests: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ pub struct WantedObject {
 /// What this template puts into a namespace of this project.
 pub fn wanted(template: &str, spec: &NamespaceTemplateSpec, project: &ProjectView) -> WantedTemplate {
     let mut wanted = WantedTemplate::default();
-    let TemplateMetadata { labels, annotations } = &mut wanted.dressing;
+    let TemplateMetadata { labels, annotations } = &mut wanted.template_metadata;
     labels.clone_from(&spec.labels);
     annotations.clone_from(&spec.annotations);
     let is_label = |value: &str| meta::name::label_value(value).is_empty();
@@ -120,7 +120,7 @@ impl WantedTemplate {
     /// Identifies what was applied, to distinguish drift from a change.
     pub fn fingerprint(&self) -> TemplateFingerprint {
         let digests = self.objects.iter().map(|one| one.digest.clone()).collect();
-        TemplateFingerprint { dressing: self.dressing.clone(), digests }
+        TemplateFingerprint { template_metadata: self.template_metadata.clone(), digests }
     }
 }
 

@@ -17,7 +17,7 @@ fn judged(object: &NamespaceView, found: &ObservedState, is_newest: bool) -> Nam
             project_uid: PROJECT_UID,
             is_newest,
             forbidden: &forbidden,
-            dressing: None,
+            template_metadata: None,
         },
         found,
     )
