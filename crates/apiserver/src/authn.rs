@@ -243,8 +243,10 @@ impl Authenticator {
             for outcome in [self.authenticate_proxy(trust, verdict, headers), verdict.client()] {
                 match outcome {
                     AuthnOutcome::Authenticated(caller) => {
-                        if caller.via == Via::Certificate {
-                            self.metrics.record_client_certificate(verdict.until_unix_seconds - now);
+                        if caller.via == Via::Certificate
+                            && let Some(expires) = caller.expires
+                        {
+                            self.metrics.record_client_certificate(expires - now);
                         }
                         return Ok(caller);
                     }

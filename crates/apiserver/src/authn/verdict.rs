@@ -6,7 +6,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct ChainVerdict {
     pub(super) generation: u64,
-    /// When the leaf certificate ends. Afterwards the chain is verified again, even on an open connection.
+    /// The last second before a certificate of the chain begins or the leaf ends. Afterwards the chain is verified
+    /// again, even on an open connection.
     pub(super) until_unix_seconds: i64,
     pub(super) proxy: Result<(), String>,
     pub(super) client: Result<Option<Arc<Caller>>, String>,

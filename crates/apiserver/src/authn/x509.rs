@@ -2,6 +2,7 @@ use super::trust::Trust;
 use super::verdict::ChainVerdict;
 use crate::caller::{AUTHENTICATED, Caller, Via};
 use crate::tls::Peer;
+use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,11 +54,23 @@ fn verify_chain(peer: &Peer, trust: &Trust, now: i64) -> ChainVerdict {
             .verify_client(chain, now)
             .map(|()| (!name.is_empty()).then(|| Arc::new(caller(name, &leaf, der)))),
     };
-    let until_unix_seconds = match (&proxy, &client) {
+    let end = match (&proxy, &client) {
         (Err(_), Err(_)) => i64::MAX,
         _ => leaf.validity().not_after.timestamp(),
     };
+    // What is refused now may be accepted from then on.
+    let before_start = next_start(chain, now).map_or(i64::MAX, |start| start.saturating_sub(1));
+    let until_unix_seconds = end.min(before_start);
     ChainVerdict { generation: trust.generation, until_unix_seconds, proxy, client }
+}
+
+/// When the next certificate of the chain begins to be valid; `None` if all have begun.
+fn next_start(chain: &[CertificateDer<'_>], now: i64) -> Option<i64> {
+    let starts = chain.iter().filter_map(|der| {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        Some(certificate.validity().not_before.timestamp())
+    });
+    starts.filter(|start| *start > now).min()
 }
 
 fn caller(name: &str, leaf: &X509Certificate<'_>, der: &[u8]) -> Caller {
@@ -86,4 +99,42 @@ fn caller(name: &str, leaf: &X509Certificate<'_>, der: &[u8]) -> Caller {
 
 fn common_name<'a>(subject: &'a X509Name<'_>) -> Option<&'a str> {
     subject.iter_common_name().next().and_then(|name| name.as_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outcome::AuthnOutcome;
+    use super::super::proxy::FrontProxy;
+    use super::*;
+    use crate::tls::CaBundle;
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    };
+
+    #[test]
+    fn a_certificate_that_is_not_valid_yet_is_accepted_once_it_begins() {
+        let mut ca = CertificateParams::new(Vec::new()).unwrap();
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        ca.distinguished_name.push(DnType::CommonName, "ca");
+        let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
+        let mut leaf = CertificateParams::new(Vec::new()).unwrap();
+        leaf.distinguished_name.push(DnType::CommonName, "ann");
+        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        leaf.not_before = rcgen::date_time_ymd(2030, 1, 1);
+        let start = leaf.not_before.unix_timestamp();
+        let leaf = leaf.signed_by(&KeyPair::generate().unwrap(), &ca).unwrap();
+        let peer = Peer::new(([127, 0, 0, 1], 1).into(), vec![leaf.der().clone()]);
+        let bundle = || CaBundle::from_pem("test", ca.pem().as_bytes()).unwrap();
+
+        let trust = Trust { generation: 1, client_ca: Some(bundle()), proxy: None };
+        let is_client = |now: i64| {
+            matches!(verdict(&peer, &trust, now).unwrap().client(), AuthnOutcome::Authenticated(_))
+        };
+        assert_eq!([start - 2, start - 1, start, start + 1].map(is_client), [false, false, true, true]);
+
+        let front_proxy = FrontProxy::with_default_headers(bundle(), Vec::new());
+        let trust = Trust { generation: 2, client_ca: None, proxy: Some(front_proxy) };
+        let is_proxy = |now: i64| verdict(&peer, &trust, now).unwrap().proxy().is_ok();
+        assert_eq!([start - 2, start - 1, start, start + 1].map(is_proxy), [false, false, true, true]);
+    }
 }
