@@ -60,7 +60,7 @@ fn validate_project(stored: &StoredNames<'_>, name: &str, spec: &ProjectSpec) ->
     errors.extend(template_name(&spec.template, &path.child("template")));
     for (cluster, quota) in &spec.clusters {
         if cluster == REGISTRY_DOMAIN {
-            errors.extend(registry::limits(&quota.hard));
+            errors.extend(registry::limits(&quota.hard, &path.child("clusters").key(cluster).child("hard")));
             continue;
         }
         errors.extend(cluster_name(cluster, &path.child("clusters").key(cluster)));

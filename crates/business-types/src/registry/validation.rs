@@ -1,6 +1,6 @@
 use super::{
-    ManifestName, REGISTRY_DOMAIN, REGISTRY_KEYS, RegistryBackend, RegistryPhase, RegistryProvenance,
-    RegistrySpec, RegistryStatus, STORAGE, UNTAGGED_MAX,
+    ManifestName, REGISTRY_KEYS, RegistryBackend, RegistryPhase, RegistryProvenance, RegistrySpec,
+    RegistryStatus, STORAGE, UNTAGGED_MAX,
 };
 use crate::resources;
 use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, conditions, immutable, phase};
@@ -48,9 +48,8 @@ fn mutable_fields(spec: &RegistrySpec) -> FieldErrors {
     errors
 }
 
-/// Validates a project's limits in the registry.
-pub fn limits(hard: &ResourceList) -> FieldErrors {
-    let path = Path::new("spec").child("clusters").key(REGISTRY_DOMAIN).child("hard");
+/// Validates the limits in the registry that lie at this path, of a project or a tenant.
+pub fn limits(hard: &ResourceList, path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (key, amount) in hard {
         let at = path.key(key);
@@ -133,6 +132,7 @@ fn untagged(names: &[String], path: &Path) -> FieldErrors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::REGISTRY_DOMAIN;
 
     fn spec(tenant: &str, hard: &[(&str, &str)]) -> RegistrySpec {
         let hard = hard.iter().map(|(key, text)| ((*key).to_owned(), text.parse().unwrap())).collect();
@@ -164,9 +164,10 @@ mod tests {
             );
         }
         let all = [("requests.storage", "5Gi"), ("imagenamespaces", "3"), ("chartgroups", "0")];
-        assert_eq!(limits(&spec("", &all).hard), []);
+        let path = Path::new("spec").child("clusters").key(REGISTRY_DOMAIN).child("hard");
+        assert_eq!(limits(&spec("", &all).hard, &path), []);
         for (key, amount) in [("imagenamespaces", "1.5"), ("chartgroups", "-1"), ("pods", "1")] {
-            let errors = limits(&spec("", &[(key, amount)]).hard);
+            let errors = limits(&spec("", &[(key, amount)]).hard, &path);
             assert_eq!(fields(&errors), [format!("spec.clusters[registry].hard[{key}]")], "{amount}");
         }
     }

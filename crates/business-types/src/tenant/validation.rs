@@ -57,7 +57,7 @@ fn quotas(clusters: &BTreeMap<String, HardQuantity>, path: &Path) -> FieldErrors
     for (cluster, quota) in clusters {
         let at = path.key(cluster);
         if cluster == REGISTRY_DOMAIN {
-            errors.extend(registry::limits(&quota.hard));
+            errors.extend(registry::limits(&quota.hard, &at.child("hard")));
             continue;
         }
         errors.extend(cluster_name(cluster, &at));
@@ -180,6 +180,16 @@ mod tests {
         assert_eq!(defaults(json!({"clusters": {"c 1": {}}})), ["spec.defaults.clusters[c 1]"]);
         let nobody = json!({"access": [{"kind": "User", "name": "", "role": "view"}]});
         assert_eq!(defaults(nobody), ["spec.defaults.access[0].name"]);
+    }
+
+    #[test]
+    fn wrong_limits_in_the_registry_are_named_where_they_are() {
+        let clusters = json!({"registry": {"hard": {"pods": "1"}}});
+        assert_eq!(fields(json!({"clusters": clusters})), ["spec.clusters[registry].hard[pods]"]);
+        assert_eq!(
+            fields(json!({"defaults": {"clusters": clusters}})),
+            ["spec.defaults.clusters[registry].hard[pods]"]
+        );
     }
 
     #[test]
