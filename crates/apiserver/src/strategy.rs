@@ -59,11 +59,11 @@ pub struct ExtraRight {
 }
 
 /// The rules that differ by kind. All methods but [`Strategy::admit`] are pure, except that they may read directories
-/// that a strategy holds in memory.
+/// that a strategy holds in memory, and that [`Strategy::reserve`] and [`Strategy::refusal`] keep reservations there.
 ///
-/// The order of calls is decode → defaults → enums → prepare → admit → validate → extra right → account → store. The
-/// server applies the generic rules: metadata, enums, fields that a write does not own, generation, finalizers and
-/// managed fields.
+/// The order of calls is decode → defaults → enums → prepare → admit → validate → extra right → account → reserve →
+/// store. The server applies the generic rules: metadata, enums, fields that a write does not own, generation,
+/// finalizers and managed fields.
 pub trait Strategy: Send + Sync + 'static {
     /// The parent of this object, whether it exists or not. A caller who does not see the parent gets a 404 for it,
     /// before anything else is checked.
@@ -140,6 +140,12 @@ pub trait Strategy: Send + Sync + 'static {
 
     /// What the object costs and grants in the quota ledger.
     fn account(&self, object: &Object) -> Result<Account, Status>;
+
+    /// Reserves in memory what a write takes and the ledger does not count, or refuses the write. It is called last:
+    /// only the store can still refuse the write. `old` is `None` for a create.
+    fn reserve(&self, _cx: &WriteContext<'_>, _old: Option<&Object>, _new: &Object) -> Result<(), Status> {
+        Ok(())
+    }
 
     /// How the remaining charge of an object is held when it is removed; `None` refunds it.
     fn hold(&self, _cx: &WriteContext<'_>, _old: &Object) -> Option<HoldChange> {

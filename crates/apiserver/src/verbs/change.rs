@@ -156,6 +156,7 @@ pub(crate) async fn store_change(
     };
     let about_growth = if growth.is_allowed() { growth_warnings(stored, &change) } else { Vec::new() };
     let write = Write { key: key.clone(), uid: *uid, change, growth, hold };
+    strategy.reserve(&cx, Some(&live.object), &object)?;
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
             warnings.accepted.extend(about_growth);

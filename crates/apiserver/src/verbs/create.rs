@@ -157,10 +157,11 @@ pub(crate) async fn prepare_write(
 ) -> Result<(Object, Write), Status> {
     let (now, uid) = (call.now(), Uuid::new_v4());
     let mut object = prepare(call, stored, new, options, uid, warnings).await?;
-    let extra =
-        stored.strategy.extra_right(&write_context(call, options.dry_run, false, &now), None, &object);
+    let cx = write_context(call, options.dry_run, false, &now);
+    let extra = stored.strategy.extra_right(&cx, None, &object);
     let growth = call.growth(extra, object.name()).await?;
     let change = Change::Create(new_state(stored, &mut object)?);
+    stored.strategy.reserve(&cx, None, &object)?;
     warnings.accepted.extend(growth_warnings(stored, &change));
     let key = Key::new(stored.id, object.namespace(), object.name());
     Ok((object, Write { key, uid, change, growth, hold: None }))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// The most people that a tenant may list in its projects, its Platforms and its Tenant together. A person counts as
 /// often as he is listed.
-const PEOPLE_MAX: usize = 200_000;
+pub(super) const PEOPLE_MAX: usize = 200_000;
 
 /// The fields that list people, in all kinds.
 const LISTS: [&[&str]; 3] = [&["spec", "members"], &["spec", "access"], &["spec", "administrators"]];

@@ -1,5 +1,5 @@
 use super::namespace_template::{check_template, newly_named_template};
-use super::people_limit::{self, PeopleReservations};
+use super::people_limit::{self, PeopleIncrease, PeopleReservations};
 use super::service_accounts;
 use super::tenant_policy;
 use super::{
@@ -85,15 +85,8 @@ impl ProjectStrategy {
     }
 
     /// Enforces the limit on the people that the tenant lists.
-    fn check_people(&self, old: Option<&Object>, object: &Object, dry_run: bool) -> Result<(), Status> {
-        let tenant = object.text(TENANT);
-        match people_limit::check(&self.roles, &group_resource(), tenant, old, object)? {
-            // A write that will be refused reserves nothing.
-            Some(increase) if !dry_run && spec_errors(old, object)?.is_empty() => {
-                self.reservations.reserve(&self.roles, tenant, object, &increase)
-            }
-            _ => Ok(()),
-        }
+    fn check_people(&self, old: Option<&Object>, object: &Object) -> Result<Option<PeopleIncrease>, Status> {
+        people_limit::check(&self.roles, &group_resource(), object.text(TENANT), old, object)
     }
 
     /// Errors for clusters that are named for the first time and that the tenant may not use.
@@ -226,14 +219,6 @@ fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
     ProjectSpec::of(object).map_err(internal_decode_error)
 }
 
-fn spec_errors(old: Option<&Object>, object: &Object) -> Result<FieldErrors, Status> {
-    let spec = spec_of(object)?;
-    Ok(match old.map(spec_of).transpose()? {
-        Some(before) => validation::project_changed(&before, object.name(), &spec),
-        None => validation::project(object.name(), &spec),
-    })
-}
-
 fn newly_named_clusters<'a>(
     old: Option<&'a ProjectSpec>,
     spec: &'a ProjectSpec,
@@ -340,7 +325,6 @@ impl Strategy for ProjectStrategy {
         if cx.endpoint != ObjectEndpoint::Main {
             return inherit_tenant(view, self.parent(object), object);
         }
-        let dry_run = cx.dry_run;
         Some(Box::pin(async move {
             check_template(view, &gvk(), object, newly_named_template(old, object)).await?;
             if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
@@ -354,7 +338,7 @@ impl Strategy for ProjectStrategy {
             self.check_growth(old, object)?;
             let tenant = object.text(TENANT);
             cx.warnings.extend(service_accounts::warnings(view, &self.clusters, tenant, old, object).await?);
-            self.check_people(old, object, dry_run)
+            self.check_people(old, object).map(drop)
         }))
     }
 
@@ -422,6 +406,16 @@ impl Strategy for ProjectStrategy {
 
     fn account(&self, object: &Object) -> Result<Account, Status> {
         account::of::<ChargedProject>(object).map_err(internal_decode_error)
+    }
+
+    fn reserve(&self, cx: &WriteContext<'_>, old: Option<&Object>, new: &Object) -> Result<(), Status> {
+        if cx.endpoint != ObjectEndpoint::Main || cx.dry_run {
+            return Ok(());
+        }
+        match self.check_people(old, new)? {
+            Some(increase) => self.reservations.reserve(&self.roles, new.text(TENANT), new, &increase),
+            None => Ok(()),
+        }
     }
 
     fn growth_warnings(&self, before: Option<&Account>, after: &Account) -> Vec<String> {

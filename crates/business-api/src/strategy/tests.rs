@@ -1,3 +1,4 @@
+use super::people_limit::PEOPLE_MAX;
 use super::registry_credential::RegistryCredentialStrategy;
 use super::{
     MemberClusterStrategy, NamespaceStrategy, NamespaceTemplateStrategy, PlatformStrategy, ProjectStrategy,
@@ -665,4 +666,24 @@ fn an_administrator_gets_rid_of_a_credential_that_nobody_reads() {
     assert_eq!(wrong(&deleting(stored("ca")), &note), 0);
     assert_eq!(wrong(&deleting(stored("top")), &note), 1);
     assert_eq!(wrong(&deleting(stored("ca")), &["spec", "user"]), 1);
+}
+
+#[test]
+fn only_a_write_that_nothing_but_the_store_can_refuse_reserves_room_for_people() {
+    let listed = roles();
+    listed.projects.set("full", "", "t", &vec![("u", Role::Edit); PEOPLE_MAX - 4]);
+    let finalizers = TenantFinalizers::new(["mine".to_owned()]);
+    let strategy = ProjectStrategy::new(clusters(), Allocations::default(), listed, finalizers);
+    let operator = caller(None, &[]);
+    let named = |name: &str| json!({"metadata": {"name": name}, "spec": {"displayName": "new", "tenantID": "t", "members": ["a", "b"]}});
+    let reserve = |cx: &WriteContext<'_>, name: &str| {
+        strategy.reserve(cx, None, &object(named(name))).map_err(|refused| refused.code)
+    };
+    let (_, errors) = create(&strategy, &operator, named("a")).unwrap();
+    assert_eq!(errors, []);
+    assert_eq!(reserve(&WriteContext { dry_run: true, ..context(&operator) }, "b"), Ok(()));
+    let status = WriteContext { endpoint: ObjectEndpoint::STATUS, ..context(&operator) };
+    assert_eq!(reserve(&status, "c"), Ok(()));
+    assert_eq!(reserve(&context(&operator), "d"), Ok(()), "nobody else has reserved anything");
+    assert_eq!(reserve(&context(&operator), "e"), Err(429));
 }
