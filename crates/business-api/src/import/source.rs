@@ -41,12 +41,32 @@ async fn lines(file: impl AsyncRead + Unpin, prefix: &str) -> Result<Vec<RecordR
         if (&mut reader).take(most).read_until(b'\n', &mut line).await? == 0 {
             break;
         }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
         ensure!(line.len() <= LINE_BYTES_MAX, "line {number} is longer than {LINE_BYTES_MAX} bytes");
         if line.trim_ascii().is_empty() {
             continue;
         }
         ensure!(records.len() < RECORDS_MAX, "it has more than {RECORDS_MAX} records");
-        records.push(SourceRecord::of_line(&line, number, prefix));
+        records.push(SourceRecord::of_line(line, number, prefix));
     }
     Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_line_of_the_greatest_length_is_read_with_its_end() {
+        let dump = |bytes: usize, end: &str| {
+            let line = r#"{"key": "/b/projects/p", "value": {}}"#;
+            let padding = " ".repeat(bytes - line.len());
+            format!("{line}{padding}{end}{line}\n")
+        };
+        let records = lines(dump(LINE_BYTES_MAX, "\n").as_bytes(), "/b").await.unwrap();
+        assert_eq!(records.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true]);
+        let refused = lines(dump(LINE_BYTES_MAX + 1, "\n").as_bytes(), "/b").await.unwrap_err();
+        assert!(refused.to_string().starts_with("line 1 is longer"), "{refused}");
+        assert!(lines(dump(LINE_BYTES_MAX, "").as_bytes(), "/b").await.is_err(), "two in one line");
+    }
 }
