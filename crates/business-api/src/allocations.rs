@@ -143,7 +143,7 @@ impl Allocations {
         let mut total = ResourceList::new();
         for (key, amount) in by_kind.flatten() {
             let sum = total.entry(key.clone()).or_insert(Quantity::ZERO);
-            *sum = amount.checked_add(*sum).unwrap_or(*sum);
+            *sum = amount.checked_add(*sum).unwrap_or(Quantity::MAX);
         }
         total
     }
@@ -299,7 +299,7 @@ impl AllocationIndex {
     fn add(&mut self, share: &ObjectShare) {
         if let Some(scope) = &share.pays {
             let sums = self.scope_mut(scope);
-            sums.allocate(&share.costs, Quantity::checked_add);
+            sums.allocate(&share.costs, i128::wrapping_add);
             for (domain, _) in &share.costs {
                 *sums.children.entry(domain.clone()).or_default() += 1;
             }
@@ -314,7 +314,7 @@ impl AllocationIndex {
     fn subtract(&mut self, share: &ObjectShare) {
         if let Some(scope) = &share.pays {
             let sums = self.scope_mut(scope);
-            sums.allocate(&share.costs, Quantity::checked_sub);
+            sums.allocate(&share.costs, i128::wrapping_sub);
             for (domain, _) in &share.costs {
                 sums.remove_child(domain);
             }
@@ -351,12 +351,14 @@ impl ScopeSums {
         }
     }
 
-    fn allocate(&mut self, costs: &PackedAmounts, combine: fn(Quantity, Quantity) -> Option<Quantity>) {
+    /// A sum may be greater than any amount in range, so that what is added can be subtracted again.
+    fn allocate(&mut self, costs: &PackedAmounts, combine: fn(i128, i128) -> i128) {
         for (domain, amounts) in costs {
             let sums = self.allocated.entry(domain.to_string()).or_default();
             for (key, amount) in amounts {
                 let sum = sums.entry(key.to_string()).or_insert(Quantity::ZERO);
-                *sum = combine(*sum, *amount).unwrap_or(*sum);
+                let format = if sum.is_zero() { amount.format() } else { sum.format() };
+                *sum = Quantity::from_nanos(combine(sum.nanos(), amount.nanos()), format);
             }
             sums.retain(|_key, sum| !sum.is_zero());
         }
@@ -456,6 +458,21 @@ mod tests {
         let left: usize =
             allocations.read().0.iter().map(|index| index.scopes.len() + index.objects.len()).sum();
         assert_eq!(left, 0, "nothing is left");
+    }
+
+    #[test]
+    fn what_goes_out_of_range_comes_back() {
+        let (allocations, p) = (allocations(), Scope::new(SCOPE, "p"));
+        let pods = || allocations.allocated(&p, "c").get("pods").copied();
+        let most = json!({"metadata": {"namespace": "p"}, "spec": {"clusterName": "c", "hard": {"pods": Quantity::MAX.to_string()}}});
+        for name in ["a", "b"] {
+            set(&allocations, NAMESPACE, "p", name, Some(&most));
+            assert_eq!(pods(), Some(Quantity::MAX));
+        }
+        set(&allocations, NAMESPACE, "p", "a", None);
+        assert_eq!(pods(), Some(Quantity::MAX), "b is still there");
+        set(&allocations, NAMESPACE, "p", "b", None);
+        assert_eq!(pods(), None);
     }
 
     #[test]
