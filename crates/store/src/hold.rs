@@ -11,7 +11,7 @@ use meta::quantity::{Format, Quantity};
 use quota::{Amounts, Claim, HoldState, Scope, ScopeKind};
 use sqlx::{AssertSqlSafe, PgConnection};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use uuid::Uuid;
 
 /// The error of `hold_amounts` while an import is under way.
@@ -194,10 +194,13 @@ impl Store {
         let mut holds: BTreeMap<Uuid, Hold> = BTreeMap::new();
         let mut order = Vec::new();
         for row in stored {
-            let hold = holds.entry(row.uid).or_insert_with(|| {
-                order.push(row.uid);
-                row.to_hold()
-            });
+            let hold = match holds.entry(row.uid) {
+                btree_map::Entry::Occupied(known) => known.into_mut(),
+                btree_map::Entry::Vacant(new) => {
+                    order.push(row.uid);
+                    new.insert(row.to_hold()?)
+                }
+            };
             row.add_to(hold)?;
         }
         Ok(order.iter().filter_map(|uid| holds.remove(uid)).collect())
@@ -273,15 +276,17 @@ fn operator_reason(reason: &str) -> Cow<'_, str> {
 }
 
 impl HoldRow {
-    fn to_hold(&self) -> Hold {
-        Hold {
+    fn to_hold(&self) -> Result<Hold, Error> {
+        let state = HoldState::parse(&self.state)
+            .ok_or_else(|| Error::Corrupt(format!("hold {}: unknown state {:?}", self.uid, self.state)))?;
+        Ok(Hold {
             uid: self.uid,
             scope: Scope::new(ScopeKind(self.scope_kind), self.scope.clone()),
             claim: None,
             amounts: Amounts::new(),
-            state: HoldState::parse(&self.state).unwrap_or(HoldState::Abandoned),
+            state,
             reason: self.reason.clone(),
-        }
+        })
     }
 
     fn add_to(self, hold: &mut Hold) -> Result<(), Error> {
@@ -298,5 +303,32 @@ impl HoldRow {
             amounts.insert(self.key, amount);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_of_an_unknown_state_is_an_error() {
+        let state_of = |state: &str| {
+            let row = HoldRow {
+                uid: Uuid::nil(),
+                scope_kind: 1,
+                scope: "p".to_owned(),
+                domain: String::new(),
+                key: String::new(),
+                amount: "0".to_owned(),
+                place: String::new(),
+                state: state.to_owned(),
+                reason: String::new(),
+            };
+            row.to_hold().map(|hold| hold.state)
+        };
+        for state in HoldState::ALL {
+            assert_eq!(state_of(state.as_str()).unwrap(), state);
+        }
+        assert!(matches!(state_of("asleep"), Err(Error::Corrupt(_))));
     }
 }
