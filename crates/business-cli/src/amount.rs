@@ -1,7 +1,7 @@
 //! Amounts as people write and read them. Decisions use exact quantities.
 
 use crate::screen::{Screen, Tone};
-use meta::quantity::{Format, Quantity, ResourceList};
+use meta::quantity::{Format, NANOS_PER_UNIT, Quantity, ResourceList};
 
 /// Percentage from which a usage is marked as high.
 const HIGH: i128 = 80;
@@ -9,7 +9,6 @@ const HIGH: i128 = 80;
 const FULL: i128 = 95;
 /// Longest exact amount, in characters, that is shown in full where space is short.
 const SHORT_TEXT_MAX: usize = 7;
-const UNIT: i128 = 1_000_000_000;
 
 /// Parses `requests.cpu=4,pods=10`; the flag may be repeated.
 pub(crate) fn parse_list(texts: &[String]) -> Result<ResourceList, String> {
@@ -80,9 +79,9 @@ pub(crate) fn short_text(amount: Quantity) -> String {
     let suffixes: &[&str] =
         if binary { &["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] } else { &["", "k", "M", "G", "T", "P", "E"] };
     let nanos = amount.nanos();
-    let (mut unit, mut suffix) = (UNIT, "");
-    if nanos.abs() < UNIT {
-        (unit, suffix) = (UNIT / 1000, "m");
+    let (mut unit, mut suffix) = (NANOS_PER_UNIT, "");
+    if nanos.abs() < NANOS_PER_UNIT {
+        (unit, suffix) = (NANOS_PER_UNIT / 1000, "m");
     }
     for larger in suffixes.iter().skip(1) {
         if nanos.abs() < unit * step || suffix == "m" {

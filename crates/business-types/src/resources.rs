@@ -1,7 +1,7 @@
 use crate::names::GROUP;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
-use meta::quantity::{Format, Quantity};
+use meta::quantity::{Format, NANOS_PER_UNIT, Quantity};
 use serde_json::json;
 
 /// The resources of quota whose names have no domain.
@@ -41,7 +41,6 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-const NANOS_PER_UNIT: i128 = 1_000_000_000;
 /// The smallest decimal suffix whose multiples a cluster accepts even if they overflow.
 const GIGA: i64 = 1_000_000_000;
 

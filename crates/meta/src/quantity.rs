@@ -71,9 +71,10 @@ impl Ord for Quantity {
     }
 }
 
+/// Units of 10⁻⁹ in a whole unit.
+pub const NANOS_PER_UNIT: i128 = 1_000_000_000;
 /// The largest amount in units of 10⁻⁹: `i64::MAX` whole units.
 const NANOS_MAX: i128 = (i64::MAX as i128) * NANOS_PER_UNIT;
-const NANOS_PER_UNIT: i128 = 1_000_000_000;
 const NANOS_PER_THOUSANDTH: i128 = NANOS_PER_UNIT / 1000;
 /// Decimal digits that an amount in range can have when counted in units of 10⁻⁹.
 const DIGITS_MAX: usize = 28;

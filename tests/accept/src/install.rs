@@ -1,4 +1,4 @@
-//! The files under deploy/, rendered and applied to a real kube-apiserver, dry and for real.
+//! Renders the files under deploy/ and applies them to a real kube-apiserver, with and without a dry run.
 
 /// What objects name.
 pub(crate) mod references;

@@ -1,4 +1,4 @@
-//! What stands in an object by a JSON pointer.
+//! Reads values of objects by JSON pointer.
 
 use serde_json::Value;
 

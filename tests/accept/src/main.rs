@@ -1,8 +1,8 @@
-//! What `cargo xtask accept` and the levels of `cargo xtask test` with real parts call once everything is built.
+//! The program that `cargo xtask accept` and the `cargo xtask test` levels with real components run after the build.
 
-/// What stands in an object.
+/// Values of objects.
 mod json;
-/// What the platform promises.
+/// The steps of the acceptance test.
 mod steps;
 /// deploy/ on a real kube-apiserver.
 mod install;

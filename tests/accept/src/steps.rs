@@ -1,10 +1,10 @@
-//! What the platform promises, tried through kubectl on real parts. Each step is one function.
+//! Tests the platform's guarantees through kubectl with real components. Each step is one function.
 
 /// What a user of kubectl expects.
 mod verbs;
-/// Asking for too much, and giving back.
+/// Requests above the quota, and refunds.
 mod quota;
-/// Changes made behind our back in a cluster.
+/// Changes in a cluster that the platform did not make.
 mod drift;
 /// What is in a cluster without an object.
 mod orphan;
@@ -18,9 +18,9 @@ mod rotation;
 mod outage;
 /// Whole trees.
 mod tree;
-/// The way over from another system.
+/// Migration from another system.
 mod coming;
-/// A release comes and goes.
+/// Upgrade and rollback of a release.
 mod upgrade;
 /// kill -9 in the middle.
 mod crash;
@@ -60,9 +60,9 @@ mod clients;
 mod registry;
 /// The same requests to custom resources.
 mod differential;
-/// Namespaces go to another project.
+/// Transfers of namespaces to another project.
 mod moving;
-/// Namespaces that were there before us.
+/// Adoption of existing namespaces.
 mod adopting;
 /// Plain HTTP through `kubectl proxy`.
 mod proxy;

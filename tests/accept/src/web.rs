@@ -1,4 +1,4 @@
-//! The console in a browser: Playwright's tests of tests/web, on an instance of their own.
+//! Runs the Playwright tests in tests/web of the console, on a separate instance.
 
 use anyhow::{Context as _, Result, ensure};
 use instance::job::{apply, until_available};
@@ -140,7 +140,7 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 
-/// A test that failed and then did not has failed.
+/// A flaky test counts as failed.
 fn counted(report: &Value) -> Result<Count> {
     let number = |name: &str| -> Result<usize> {
         let number = report.pointer(&format!("/stats/{name}")).and_then(Value::as_u64);

@@ -1,5 +1,5 @@
-//! The network of one node: a process that forwards connections. While it is frozen, the node is there and nothing gets
-//! through, in either direction; when it is killed, every connection breaks.
+//! The network of one node: a process that forwards connections. While it is stopped, the node runs but no data passes
+//! in either direction; when it is killed, every connection breaks.
 
 use anyhow::{Context, Result};
 use std::io::{Read as _, Write as _};
@@ -8,7 +8,7 @@ use std::thread;
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// From one port of 127.0.0.1 to another.
+/// Forwards one port of 127.0.0.1 to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forward {
     pub from: u16,
@@ -42,7 +42,7 @@ pub fn run(ways: &[Forward]) -> Result<()> {
     Ok(())
 }
 
-/// Both directions, until each has ended.
+/// Copies both directions until each has ended.
 fn join(client: &TcpStream, to: u16) {
     let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, to)) else { return };
     drop((client.set_nodelay(true), server.set_nodelay(true)));

@@ -1,4 +1,4 @@
-//! What `up` shows: two tenants with ceilings, people with roles in them, operators, a project and a namespace.
+//! The demo data of `up`: two tenants with ceilings, users with roles, operators, a project and a namespace.
 
 use crate::identity::OPERATORS;
 use crate::job::{apply, until_active, until_available, until_gone};
@@ -7,17 +7,17 @@ use crate::platform::{HOST_CLUSTER, Instance};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-/// The tenant that alice rules.
+/// The tenant that alice administers.
 pub const TENANT: &str = "acme";
 const TENANTS: [&str; 2] = [TENANT, "globex"];
-/// Its project: bob edits there, dave looks.
+/// Its project: bob may edit it, dave may view it.
 pub const PROJECT: &str = "shop";
 
 const CEILING: Hard<'_> = &[("requests.cpu", "20"), ("requests.memory", "40Gi"), ("pods", "100")];
 const BUDGET: Hard<'_> = &[("requests.cpu", "10"), ("requests.memory", "20Gi"), ("pods", "50")];
 const FIRST: Hard<'_> = &[("requests.cpu", "2"), ("requests.memory", "4Gi"), ("pods", "10")];
 
-/// Makes it, or finds it there.
+/// Applies the data.
 pub fn make(instance: &Instance) -> Result<()> {
     let kubectl = &instance.kubectl;
     apply(kubectl, &operators())?;
@@ -42,7 +42,7 @@ pub fn make(instance: &Instance) -> Result<()> {
     until_available(kubectl, PROJECT, &format!("{HOST_CLUSTER}-web")).map(drop)
 }
 
-/// Who logs in as one of the platform's operators has their rights.
+/// Grants operator rights to users who log in as operators.
 fn operators() -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -53,7 +53,7 @@ fn operators() -> Value {
     })
 }
 
-/// Takes it away again.
+/// Deletes the data.
 pub fn clear(instance: &Instance) -> Result<()> {
     let kubectl = &instance.kubectl;
     kubectl.run(&["delete", "clusterrolebinding", OPERATORS, "--ignore-not-found"])?;

@@ -1,5 +1,5 @@
-//! Several controllers before many clusters, most of which are simulated. Each has credentials of its own in every cluster,
-//! by which audit logs tell who has written, and a cable of its own to the host cluster's kube-apiserver.
+//! Several controllers for many clusters, most of them simulated. Each has its own credentials in every cluster, so that
+//! audit logs show which one wrote, and its own cable to the host cluster's kube-apiserver.
 
 use crate::controlplane::ControlPlane;
 use crate::kubeconfig::{Kubeconfig, token};

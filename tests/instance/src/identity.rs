@@ -1,5 +1,5 @@
-//! The identity provider of an instance: people who log in, what kube-apiserver and business-api believe of their tokens,
-//! and kubeconfigs with which they come.
+//! The identity provider of an instance: its users, how kube-apiserver and business-api map their tokens,
+//! and the users' kubeconfigs.
 
 use crate::kubeconfig::{Kubeconfig, credential_plugin};
 use crate::layout::{self, Layout};

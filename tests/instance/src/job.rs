@@ -1,4 +1,4 @@
-//! The main job, step by step, as a person would do it with kubectl.
+//! The main use case, step by step, as a user would do it with kubectl.
 
 use crate::kubectl::Kubectl;
 pub use crate::objects::{Hard, namespace, namespace_of, project, project_of};

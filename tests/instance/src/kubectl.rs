@@ -1,4 +1,4 @@
-//! kubectl, as a person would call it.
+//! Runs kubectl as a user would.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -12,7 +12,7 @@ pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
     home: PathBuf,
-    /// Flags that say as whom it acts.
+    /// Flags for impersonation.
     acting: &'static [&'static str],
 }
 
@@ -36,7 +36,7 @@ impl Kubectl {
         Self { kubeconfig: kubeconfig.to_owned(), ..self.clone() }
     }
 
-    /// As somebody else.
+    /// Acts as another user.
     #[must_use]
     pub fn acting(&self, acting: &'static [&'static str]) -> Self {
         Self { acting, ..self.clone() }
@@ -51,7 +51,7 @@ impl Kubectl {
         command
     }
 
-    /// Runs it, whatever the outcome.
+    /// Runs it; returns the output even if it fails.
     pub fn output(&self, args: &[&str], input: Option<&str>) -> Result<Output> {
         let mut command = self.command(args);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -66,7 +66,7 @@ impl Kubectl {
         Ok(child.wait_with_output()?)
     }
 
-    /// Runs it and gives what it printed; its complaint is the error.
+    /// Runs it and returns its stdout; its stderr is the error.
     pub fn run(&self, args: &[&str]) -> Result<String> {
         text(args, &self.output(args, None)?)
     }
@@ -96,7 +96,7 @@ impl Kubectl {
         Ok(if text.trim().is_empty() { None } else { Some(serde_json::from_str(&text)?) })
     }
 
-    /// Runs it and gives its complaint; success is the error.
+    /// Runs it and returns its stderr; success is the error.
     pub fn refused(&self, args: &[&str], input: Option<&str>) -> Result<String> {
         let output = self.output(args, input)?;
         if output.status.success() {

@@ -10,15 +10,15 @@
 
 /// Waiting for conditions.
 pub mod wait;
-/// Where things lie.
+/// Directories and files.
 pub mod layout;
 /// Processes by pid and start time.
 pub mod process;
-/// What a run leaves behind.
+/// The state file of a run.
 pub mod state;
 /// Ports that stay the same.
 pub mod ports;
-/// Children that are looked after.
+/// Supervised child processes.
 pub mod supervisor;
 /// Certificates.
 pub mod pki;
@@ -48,15 +48,15 @@ pub mod manifests;
 pub mod programs;
 /// An OCI registry.
 pub mod registry;
-/// Who people are.
+/// The identity provider.
 pub mod identity;
 /// All of it, in order.
 pub mod platform;
-/// Whoever tests need.
+/// Users for tests.
 pub mod people;
-/// The main job.
+/// The main use case.
 pub mod job;
-/// What `up` shows.
+/// The demo data of `up`.
 pub mod demo;
 /// `up` and `down`.
 pub mod up;

@@ -1,4 +1,4 @@
-//! What `cargo xtask up` and `down` call once everything is built.
+//! The program that `cargo xtask up` and `down` run after the build.
 
 use clap::{Arg, ArgAction, Command};
 use instance::cable::{self, Forward};

@@ -1,4 +1,4 @@
-//! The files under deploy/, rendered by kubectl and fitted to this machine.
+//! The files under deploy/, rendered by kubectl and adapted to this machine.
 
 use crate::kubectl::Kubectl;
 use crate::layout;
@@ -60,7 +60,7 @@ pub fn apply_member(kubectl: &Kubectl) -> Result<()> {
     apply(kubectl, &render(kubectl, "deploy/member")?)
 }
 
-/// Puts address and authority in; tells whether there was anything to put in.
+/// Inserts the address and the CA; returns whether the object has a place for them.
 fn fit(object: &mut Value, address: &Address) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return false };
@@ -83,7 +83,7 @@ fn fit(object: &mut Value, address: &Address) -> bool {
     true
 }
 
-/// Applies namespaces first: what lies in them needs them.
+/// Applies namespaces first, because the other objects need them.
 pub fn apply(kubectl: &Kubectl, objects: &[Value]) -> Result<()> {
     let list = |first: bool| -> Vec<&Value> {
         let namespace = |object: &&Value| (object.get("kind") == Some(&json!("Namespace"))) == first;

@@ -1,4 +1,4 @@
-//! Our objects, as one applies them.
+//! Our objects in the form that users apply.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

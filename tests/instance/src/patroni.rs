@@ -1,5 +1,5 @@
-//! PostgreSQL on three nodes under Patroni, one standby of them synchronous; an etcd of its own says who leads, and HAProxy
-//! leads clients there.
+//! PostgreSQL on three nodes under Patroni, with one synchronous standby. A separate etcd stores the leader, and HAProxy
+//! routes clients to it.
 
 use crate::controlplane;
 use crate::layout::{self, Layout};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-/// Who agrees on a leader: an etcd that nobody else asks, so that it can be taken away alone.
+/// The etcd for leader election. Nothing else uses it, so a test can stop it alone.
 pub const DCS: &str = "etcd-postgres";
 pub const HAPROXY: &str = "haproxy";
 const NODES: u8 = 3;
@@ -277,7 +277,7 @@ impl PatroniCluster {
         })
     }
 
-    /// Clients reach whoever leads, and are cut off from whoever does not lead any more.
+    /// Routes clients to the leader, and closes their connections to a former leader.
     fn haproxy(&self) -> String {
         let server = |node: &PatroniNode| {
             let (postgres, rest) = (node.ports.postgres.seen, node.ports.rest.seen);
@@ -333,7 +333,7 @@ impl PatroniCluster {
         Ok(specs)
     }
 
-    /// Where clients find whoever leads.
+    /// The address at which clients reach the leader.
     pub fn url(&self) -> String {
         self.url_at(self.ports.proxy)
     }
@@ -359,7 +359,7 @@ impl PatroniCluster {
         })
     }
 
-    /// Waits until everybody is there and follows.
+    /// Waits until all nodes are members and replicate.
     pub fn until_whole(&self, deadline: Duration) -> Result<()> {
         wait::until("all nodes of PostgreSQL", deadline, || {
             Ok(match self.members() {
@@ -369,7 +369,7 @@ impl PatroniCluster {
         })
     }
 
-    /// Who there is, as the first node says that answers.
+    /// The members, as reported by the first node that answers.
     pub fn members(&self) -> Result<Members> {
         let mut last = None;
         for node in &self.nodes {
@@ -389,7 +389,7 @@ impl PatroniCluster {
         node.with_context(|| format!("no {role:?} among {members:?}"))
     }
 
-    /// Hands the lead over in good order.
+    /// Does a planned switchover.
     pub fn switchover(&self) -> Result<()> {
         let leader = self.node(Role::Leader)?;
         let body = json!({"leader": leader.name});
@@ -434,7 +434,7 @@ impl PatroniCluster {
         Ok(programs::exchange(node.ports.rest.own, &request, ANSWER)?)
     }
 
-    /// A command that shows a person who leads.
+    /// A command that shows the leader to a person.
     pub fn show(&self) -> String {
         let rest = self.nodes.first().map_or(0, |node| node.ports.rest.own);
         format!("curl -s http://127.0.0.1:{rest}/cluster")
@@ -476,13 +476,13 @@ fn small_disk(dir: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// What a node is to the others.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leader,
-    /// Has every commit before it is told.
+    /// Has each commit before it is acknowledged.
     Synchronous,
-    /// Follows as it can.
+    /// Replicates asynchronously.
     Asynchronous,
 }
 
@@ -494,7 +494,7 @@ pub struct Member {
     pub state: String,
 }
 
-/// All that are known.
+/// All known members.
 #[derive(Clone, Debug)]
 pub struct Members(pub Vec<Member>);
 

@@ -1,4 +1,4 @@
-//! People, as tests need them: whoever they like, at business-api and in the clusters.
+//! Users for tests: any name and groups, at business-api and in the clusters.
 
 use crate::kubeconfig::{Kubeconfig, token};
 use crate::kubectl::Kubectl;

@@ -1,4 +1,4 @@
-//! One running whole: PostgreSQL, the control planes, business-api, business-controller; started in order.
+//! One running instance: starts PostgreSQL, the control planes, business-api and business-controller in order.
 
 use crate::controlplane::{self, ControlPlane};
 use crate::fleet::{self, Fleet, FleetOptions};

@@ -1,4 +1,4 @@
-//! Ports on 127.0.0.1: kept from one `up` to the next, changed only when another program took them.
+//! Ports on 127.0.0.1: each `up` reuses those of the last one, unless another program has taken them.
 
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! A private PostgreSQL: an unprivileged user, TCP with a password.
+//! A private PostgreSQL: runs as an unprivileged user, and takes TCP connections with a password.
 
 use crate::layout::{self, Layout};
 use crate::pki::{CertificateSubject, Pki, password, random, secret};
@@ -61,7 +61,7 @@ fn nix_is_root() -> bool {
         .map_or_else(|_| std::env::var("USER").is_ok_and(|user| user == "root"), |me| me.uid() == 0)
 }
 
-/// Whether a stranger can get to this directory.
+/// Whether other users can access this directory.
 fn traversable(dir: &Path) -> bool {
     dir.ancestors()
         .filter(|part| part.exists())

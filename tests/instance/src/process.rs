@@ -1,4 +1,4 @@
-//! Processes by pid and start time: a pid alone may belong to somebody else by now.
+//! Identifies processes by pid and start time, because the system reuses pids.
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};

@@ -1,4 +1,4 @@
-//! business-api and business-controller, started under the rights that deploy/ gives them.
+//! Starts business-api and business-controller with the rights that deploy/ gives them.
 
 use crate::fleet::LeaseTimes;
 use crate::identity::Provider;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 const READY: Duration = Duration::from_mins(1);
 const PROBE: Duration = Duration::from_secs(2);
-/// What is deleted here is meant to go.
+/// Short, because tests delete on purpose.
 const REGISTRY_GRACE: &str = "5s";
 const TOKEN: &str = "--duration=8760h";
 

@@ -1,4 +1,4 @@
-//! An OCI registry with files for its storage. business-api makes the tokens for it, and hears from it what has changed.
+//! An OCI registry that stores files. business-api issues its tokens, and gets its notifications of changes.
 
 use crate::layout::{self, Layout};
 use crate::pki::{Pki, password, secret};

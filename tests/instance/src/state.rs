@@ -1,4 +1,4 @@
-//! `.dev/state.json`: what a running or a killed `up` left behind.
+//! `.dev/state.json`: the state of a running or killed `up`.
 
 use crate::process::ProcessIdentity;
 use anyhow::{Context, Result};

@@ -1,5 +1,5 @@
-//! Children that are started in order, started again when they die, and stopped in the opposite order.
-//! Those of a killed `up` are taken over when they still are what would be started, else stopped first.
+//! Starts child processes in order, restarts those that die, and stops them in the opposite order.
+//! It adopts the children of a killed `up` if their definitions are unchanged, and else stops them first.
 
 use crate::layout;
 use crate::ports::Ports;
@@ -206,7 +206,7 @@ impl Supervisor {
         inner.save()
     }
 
-    /// kill -9, and it is left down until [`Supervisor::resume`].
+    /// kill -9, without a restart until [`Supervisor::resume`].
     pub fn kill_and_pause(&self, name: &str) -> Result<()> {
         let mut inner = self.lock();
         let running = inner.find(name)?;
@@ -214,13 +214,13 @@ impl Supervisor {
         running.identity.as_ref().context("it is not running")?.signal(Signal::SIGKILL)
     }
 
-    /// It stands still until [`Supervisor::thaw`]: to others, it has gone silent.
+    /// Stops it with SIGSTOP until [`Supervisor::thaw`]: others get no answer.
     pub fn freeze(&self, name: &str) -> Result<()> {
         let mut inner = self.lock();
         inner.find(name)?.identity.as_ref().context("it is not running")?.signal(Signal::SIGSTOP)
     }
 
-    /// It goes on.
+    /// Lets it continue.
     pub fn thaw(&self, name: &str) -> Result<()> {
         let mut inner = self.lock();
         inner.find(name)?.identity.as_ref().context("it is not running")?.signal(Signal::SIGCONT)
@@ -235,12 +235,12 @@ impl Supervisor {
         inner.save()
     }
 
-    /// What a child is.
+    /// The definition of a child.
     pub fn spec(&self, name: &str) -> Result<Spec> {
         Ok(self.lock().find(name)?.spec.clone())
     }
 
-    /// Goes on with what a child is changed into.
+    /// Restarts a child with a changed definition.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Spec)) -> Result<()> {
         self.pause(name)?;
         {
@@ -333,7 +333,7 @@ impl SupervisorInner {
         self.save()
     }
 
-    /// Starts again whoever died.
+    /// Restarts children that died.
     fn tick(&mut self) {
         if self.quiet {
             return;

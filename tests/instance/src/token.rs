@@ -1,4 +1,4 @@
-//! Tokens as the identity provider of an instance signs them, made without it: of any tenant, for a year.
+//! Signs tokens like the identity provider of an instance, without running it: for any tenant, valid for a year.
 
 use crate::pki::Pki;
 use anyhow::Result;
@@ -81,7 +81,7 @@ impl TokenIssuer {
         self.sign(&claims)
     }
 
-    /// A token that says just this.
+    /// A token with exactly these claims.
     pub fn sign(&self, claims: &Value) -> Result<String> {
         let header = json!({"alg": "ES256", "typ": "JWT", "kid": self.id});
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());

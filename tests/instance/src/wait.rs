@@ -1,4 +1,4 @@
-//! Waiting for a condition, with a deadline, the last seen state in the error, and an ear for Ctrl-C.
+//! Waits for a condition with a deadline. The error has the last seen state. Ctrl-C ends the wait.
 
 use anyhow::{Result, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -23,16 +23,16 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// What one look at a condition found.
+/// The result of one check of a condition.
 #[derive(Debug)]
 pub enum Progress<T> {
     /// It holds.
     Done(T),
-    /// Not yet, and this is how things stand.
+    /// It does not hold yet; this is the current state.
     Pending(String),
 }
 
-/// Looks until the condition holds. `look`'s own error ends the wait at once.
+/// Polls until the condition holds. An error of `look` ends the wait at once.
 pub fn until<T>(what: &str, deadline: Duration, mut check: impl FnMut() -> Result<Progress<T>>) -> Result<T> {
     let end = Instant::now() + deadline;
     loop {

@@ -1,5 +1,5 @@
-//! One look at one snapshot: what the objects and holds add up to, in the audit's own books, against every row of the
-//! ledger and every claim.
+//! Checks one snapshot: computes the sums of objects and holds with the audit's own code, and compares them with every
+//! ledger row and every claim.
 
 use crate::books::{BookEntry, Cell, Census, HeldAmount, ScopeName};
 use crate::findings::{Finding, Findings};
@@ -33,7 +33,7 @@ impl fmt::Display for LedgerRow {
 
 type LedgerRows = BTreeMap<(ScopeName, Cell), LedgerRow>;
 
-/// Everything that a look reads.
+/// All data that one check reads.
 struct Snapshot {
     objects: Vec<PgRow>,
     holds: Vec<PgRow>,
@@ -41,7 +41,7 @@ struct Snapshot {
     claims: Vec<PgRow>,
 }
 
-/// Compares in one snapshot; tells what the objects add up to.
+/// Compares in one snapshot; returns the sums of the objects.
 pub(crate) async fn compare_ledger_and_objects(
     connection: &mut PgConnection,
     findings: &mut Findings,
@@ -79,7 +79,7 @@ pub(crate) async fn compare_ledger_and_objects(
     Ok(census)
 }
 
-/// What history has come to is what there is.
+/// Checks that the replayed history equals the stored objects.
 pub(crate) fn compare_history(now: &Census, history: &Census, findings: &mut Findings) {
     let rows = |census: &Census| -> BTreeMap<_, _> {
         census

@@ -1,5 +1,5 @@
-//! The audit's own arithmetic: what bodies cost and grant, in whole units, and what that adds up to in each row of each
-//! scope. It shares nothing with the store.
+//! The audit's own arithmetic: the charges and grants of objects in whole units, and their sums for each row of each
+//! scope. It shares no code with the store.
 
 use crate::world::{StoredBody, TestKind, Units};
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ pub(crate) const PROJECT: i16 = 3;
 /// Every project names it beside its clusters.
 pub(crate) const REGISTRY: &str = "registry";
 
-/// A circle is cut where no tree is so deep.
+/// Ends the walk of a cycle: no tree is deeper.
 const LEVELS_MAX: usize = 100;
 
 /// A scope, as the ledger names it.
@@ -89,7 +89,7 @@ impl Cost {
     const NAMED: Self = Self { amount: 0, carried: true };
 }
 
-/// What an object means to the ledger.
+/// The effect of an object on the ledger.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BookEntry {
     /// The scope that it pays.
@@ -104,7 +104,7 @@ pub(crate) struct BookEntry {
     pub(crate) undercuts: Undercuts,
     /// It is the scope that it gives limits to.
     pub(crate) stands: bool,
-    /// It takes nothing new.
+    /// It accepts no new charges.
     pub(crate) shut: bool,
     /// Whose it is.
     pub(crate) tenant: String,
@@ -174,7 +174,7 @@ impl BookEntry {
         self.stands = true;
     }
 
-    /// It costs what it gives away.
+    /// Charges exactly what it grants.
     fn carve(&mut self, body: &StoredBody) {
         for (cluster, hard) in &body.spec.clusters {
             self.cost(cluster, &hard.hard);
@@ -223,12 +223,12 @@ pub(crate) struct BookRow {
 }
 
 impl BookRow {
-    /// All that counts against the limit.
+    /// The sum that counts against the limit.
     pub(crate) fn total(&self) -> i128 {
         self.direct + self.inherited
     }
 
-    /// What is above the limit.
+    /// The excess over the limit.
     pub(crate) fn excess(&self) -> i128 {
         self.hard.map_or(0, |hard| (self.total() - hard).max(0))
     }

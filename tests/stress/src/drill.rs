@@ -1,6 +1,6 @@
-//! The backup drill: base backups and archived WAL of a platform that is in use, and restores from them. One to the very end
-//! loses nothing, and nobody may notice. One to an earlier point loses namespaces that stand in a cluster: growth has to wait until
-//! they count again, whether business-api served all the while or starts afterwards.
+//! The backup drill: base backups and archived WAL of a platform in use, and restores from them. A restore to the end of WAL
+//! loses nothing, and clients must not notice. A restore to an earlier point loses namespaces that exist in a cluster: growth must
+//! wait until they count again, whether business-api ran during the restore or starts afterwards.
 
 use crate::audit;
 use crate::failover::budget::{BUDGET, Budget};

@@ -1,6 +1,6 @@
-//! The whole platform on three nodes of PostgreSQL under Patroni: callers and watchers at three replicas of business-api,
-//! while one part of PostgreSQL after another fails. Nothing that was acknowledged may be lost, no budget given twice, no
-//! event missed, and whoever is not served must be told whether to come again.
+//! The whole platform on PostgreSQL on three Patroni nodes, with callers and watchers at three business-api replicas.
+//! Parts of PostgreSQL fail in turn. No acknowledged write may be lost, no budget granted twice, no event missed,
+//! and each failed request must be told whether to retry.
 
 /// What fails.
 mod fault;
@@ -10,13 +10,13 @@ pub(crate) mod calls;
 pub(crate) mod watchers;
 /// What the database says happened.
 pub(crate) mod record;
-/// A primary that nobody can see.
+/// A primary that is cut off from all others.
 mod split;
 /// A budget that is used up.
 pub(crate) mod budget;
 /// The failover that loses commits.
 mod lost;
-/// What came of it.
+/// The table of results.
 mod table;
 
 use crate::findings::Finding;
@@ -283,7 +283,7 @@ pub(crate) fn endpoints(instance: &Instance) -> Result<Vec<Endpoint>> {
     Ok(all)
 }
 
-/// What was acknowledged is there, what was refused is not, and everybody was told what he can act on.
+/// Checks that acknowledged writes exist, refused ones do not, and each answer says what to do.
 pub(crate) fn judge_calls(calls: &[Call], record: &mut Record) {
     let created: BTreeMap<(String, String), u64> = record
         .written
@@ -346,7 +346,7 @@ pub(crate) fn judge_watch(watched: &WatchRecord, record: &mut Record) {
     }
 }
 
-/// The program's own audit has nothing to say, either.
+/// Checks that the program's own audit finds nothing, either.
 pub(crate) fn audit_command(instance: &Instance) -> Result<()> {
     let program = instance::layout::program_path("business-api")?;
     let mut command = std::process::Command::new(program);

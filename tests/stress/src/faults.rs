@@ -1,4 +1,4 @@
-//! Whatever can die, dies: replicas, connections, and PostgreSQL itself.
+//! Kills replicas, connections, and PostgreSQL itself.
 
 use crate::log_file;
 use crate::run::RunSettings;

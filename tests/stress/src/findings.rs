@@ -1,30 +1,30 @@
-//! What was found, by its kind.
+//! Findings by kind.
 
 use std::collections::BTreeMap;
 
 /// Examples that are told of each kind.
 const EXAMPLES: usize = 5;
 
-/// Something that must never be.
+/// A violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finding {
     /// A write has taken what was not there, or a limit was put below what counts against it.
     OverCommit,
     /// A write has grown where nothing may grow.
     ForbiddenGrowth,
-    /// The ledger is not what objects and holds add up to.
+    /// The ledger differs from the sums of objects and holds.
     Difference,
     /// A write that was acknowledged is not there.
     Lost,
     /// A write that was refused is there.
     Applied,
-    /// What was to be made whole was made in part.
+    /// A write of all or nothing was done in part.
     Torn,
-    /// A watch has told something else than what happened.
+    /// The events of a watch differ from the history.
     Watch,
     /// History contradicts itself.
     History,
-    /// A caller was told what nobody can act on.
+    /// A caller got an answer that does not say what to do.
     Answer,
 }
 

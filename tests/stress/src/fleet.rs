@@ -1,20 +1,20 @@
-//! A fleet of controllers before many member clusters, most of them simulated: every cluster has exactly one writer, whatever
-//! happens to controllers, as the clusters' own audit logs show. Namespaces come, grow, shrink and go in all clusters
-//! meanwhile, and answers of the simulated ones are late, or never come.
+//! Many controllers for many member clusters, most of them simulated: every cluster has exactly one writer, even when
+//! controllers fail. The clusters' audit logs prove it. Meanwhile namespaces are created, grown, shrunk and deleted in
+//! all clusters, and the simulated ones answer late or never.
 
-/// What happens to controllers.
+/// Faults of controllers.
 mod fault;
-/// What they have to do.
+/// Load on the controllers.
 mod load;
 /// Who has which lease.
 mod leases;
-/// Who has written what.
+/// The audit logs of the clusters.
 mod logs;
-/// From when to when.
+/// Who wrote to a cluster, and when.
 mod tenures;
-/// What must be in the clusters.
+/// The expected content of the clusters.
 mod sums;
-/// What came of it.
+/// The report.
 mod report;
 
 use crate::failover::{audit_command, endpoints};

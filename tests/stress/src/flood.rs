@@ -73,7 +73,7 @@ struct FloodObject {
     round: u64,
 }
 
-/// Runs it; what it says is for a person to judge.
+/// Runs it; a person judges the report.
 pub(crate) async fn run(settings: FloodSettings) -> Result<()> {
     let options = ["shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min"];
     let server = Server::start(&options).await.map_err(anyhow::Error::from_boxed)?;
@@ -189,7 +189,7 @@ async fn update(flood: Arc<Flood>, mut share: Vec<FloodObject>) -> Result<()> {
     Ok(())
 }
 
-/// Tells every minute what happened in it, and plays the foreign reader.
+/// Reports every minute, and holds the foreign snapshot.
 async fn watch(flood: &Flood, settings: &FloodSettings, url: &str, minute: Duration) -> Result<()> {
     let mut connection = PgConnection::connect(url).await?;
     let mut foreign: Option<PgConnection> = None;

@@ -1,4 +1,4 @@
-//! The parent's own reading of history, straight from the table.
+//! The parent reads the history directly from the table.
 
 use crate::books::BookEntry;
 use crate::findings::{Finding, Findings};

@@ -1,4 +1,4 @@
-//! What a replica tells of its work: one JSON line an outcome, written in one call, so that it survives the
+//! The log of a replica: one JSON line for each outcome, written in one call, so that it survives the
 //! replica's death.
 
 use anyhow::Result;
@@ -42,7 +42,7 @@ pub(crate) enum Line {
     },
 }
 
-/// What a writer was told.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoggedOutcome {
@@ -52,7 +52,7 @@ pub(crate) enum LoggedOutcome {
     No,
     /// It is not stored: the database could not be reached.
     Unavailable,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 

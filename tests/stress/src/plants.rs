@@ -1,4 +1,4 @@
-//! Bugs to plant: the test must be able to fail. Each is a change to the function's text on a copy of the
+//! Planted bugs prove that the test can fail. Each changes the text of a database function in a copy of the
 //! database; none exists in shipped code.
 
 use crate::findings::Finding;

@@ -1,5 +1,5 @@
-//! Between the replicas and PostgreSQL: now and then an answer is thrown away and its connection closed, so that
-//! what was committed is not known to be.
+//! A proxy between the replicas and PostgreSQL. Now and then it drops an answer and closes the connection, so that
+//! the client does not know whether its commit happened.
 
 use crate::faults::Cuts;
 use anyhow::Result;

@@ -1,5 +1,5 @@
-//! History, write by write, in the audit's own books: what was above a limit when nobody may bring it there, or grew where
-//! nothing may grow. Amounts that count without an object have no events; a trigger of the test keeps their history.
+//! Replays the history write by write with the audit's own arithmetic, and finds amounts above a limit and growth that
+//! were not allowed. Amounts that count without an object have no events; a trigger of the test keeps their history.
 
 use crate::books::{
     BookEntry, Cell, Census, Cost, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercuts,

@@ -1,4 +1,4 @@
-//! One replica: a store of its own with writers and watchers on it. It lives until it is killed.
+//! One replica: a store with its own writers and watchers. It runs until it is killed.
 
 use crate::log::Log;
 use crate::world::TestKind;

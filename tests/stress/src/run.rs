@@ -1,4 +1,4 @@
-//! The parent: starts everything, kills, looks, and judges.
+//! The parent process: starts everything, kills processes, and checks the results.
 
 use crate::books::Census;
 use crate::faults::{Cuts, Kills, Reaper, Replicas};
@@ -180,7 +180,7 @@ async fn conclude(connection: &mut PgConnection, history: &mut History, verdict:
     Ok(())
 }
 
-/// The store's own audit has nothing to say, either.
+/// Checks that the store's own audit finds nothing, either.
 async fn run_store_audit(url: &str, findings: &mut Findings) -> Result<()> {
     let tasks = Tasks::new();
     let store = replica::open(url, Duration::from_mins(1), &tasks)?;

@@ -1,5 +1,5 @@
-//! What is there when the test begins, and how much of everything there may be: limits are so near to what is asked of
-//! them that each level refuses now and then.
+//! The initial objects and their limits. The limits are close to the requested amounts, so that each level
+//! refuses now and then.
 
 use crate::world::{HardUnits, RESOURCES, StoredBody, TestKind, Units, units};
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! Watchers that count what they are told, and check its order themselves.
+//! Watchers that count their events and check the order.
 
 use crate::log::Line;
 use crate::replica::Replica;

@@ -1,5 +1,5 @@
-//! The objects of the test: member clusters, tenants, projects and namespaces as the API stores them, with what the audit
-//! needs beside. What they mean to the ledger is said by the code that says it of real ones.
+//! The objects of the test: member clusters, tenants, projects and namespaces as the API stores them, with extra fields
+//! for the audit. The code for real objects computes their effect on the ledger.
 
 use anyhow::{Context, Result};
 use business_types::account::{self, PROJECT, TENANT};
@@ -169,7 +169,7 @@ pub(crate) struct StoredBody {
     pub(crate) status: Status,
     /// Unique to this write: what was stored can be told from what was not.
     pub(crate) token: Uuid,
-    /// Whoever wrote this may not make budget.
+    /// The writer may not create budget.
     pub(crate) bound: bool,
     /// The list that a namespace was made with.
     #[serde(skip_serializing_if = "Option::is_none")]

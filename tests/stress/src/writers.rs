@@ -1,4 +1,4 @@
-//! Writers: quota moves of every kind at every level, each with a token of its own, each outcome logged.
+//! Writers: change quotas in every way at every level, each time with a unique token, and log each outcome.
 
 /// What is done to namespaces.
 mod namespaces;

@@ -1,5 +1,5 @@
 //! Has a certificate signed by the cluster: creates and approves a CertificateSigningRequest, and deletes it whatever
-//! the outcome is.
+//! the outcome is. Another cluster under the same name gets no write.
 
 use super::IssueRefusal;
 use super::clusters::IssuingCluster;
@@ -46,8 +46,12 @@ pub async fn sign_with_client(
     let name = format!("business-{id}");
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let end = Instant::now() + DEADLINE;
+    let timed_out = |_elapsed| {
+        IssueRefusal::TimedOut(format!("cluster {cluster} did not answer within {} s", DEADLINE.as_secs()))
+    };
+    let verified = tokio::time::timeout_at(end, verify_cluster(client, uid, cluster)).await;
+    verified.map_err(timed_out)??;
     let work = async {
-        verify_cluster(client, uid, cluster).await?;
         let made = api.create(&PostParams::default(), &signing_request(&name, request)).await;
         approve(client, &made.map_err(|error| refusal_of(cluster, &error))?, request).await?;
         wait_for_certificate(&api, &name, cluster).await
@@ -65,12 +69,7 @@ pub async fn sign_with_client(
         }
         Err(_elapsed) => tracing::warn!(cluster, name, "a request stays in its cluster: no answer"),
     }
-    outcome.unwrap_or_else(|_elapsed| {
-        Err(IssueRefusal::TimedOut(format!(
-            "cluster {cluster} did not answer within {} s",
-            DEADLINE.as_secs()
-        )))
-    })
+    outcome.map_err(timed_out)?
 }
 
 /// Checks that the client leads to this cluster. Another one under its name signs nothing.

@@ -11,9 +11,7 @@ use business_types::condition::{
 };
 use business_types::registry::{RegistryBackend, RegistryKind, RegistryRecord, STORAGE, UNTAGGED_MAX};
 use business_types::{Condition, RegistryPhase, RegistryStatus};
-use meta::quantity::{Format, Quantity};
-
-const NANOS: i128 = 1_000_000_000;
+use meta::quantity::{Format, NANOS_PER_UNIT, Quantity};
 
 /// What a pass has observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +175,7 @@ fn within_quota(hard: Option<Quantity>, used: Option<Quantity>) -> (&'static str
 }
 
 fn quantity(bytes: u64) -> Quantity {
-    Quantity::from_nanos(i128::from(bytes).saturating_mul(NANOS), Format::BinarySi)
+    Quantity::from_nanos(i128::from(bytes).saturating_mul(NANOS_PER_UNIT), Format::BinarySi)
 }
 
 /// The status of an object that is being deleted, with the reason why it still exists.

@@ -1,11 +1,9 @@
 use super::MemberClusterSpec;
 use crate::resources;
-use meta::quantity::{Format, Quantity, ResourceList};
+use meta::quantity::{Format, NANOS_PER_UNIT, Quantity, ResourceList};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Units of 10⁻⁹ in a whole unit.
-const NANOS_PER_UNIT: i128 = 1_000_000_000;
 /// Units of 10⁻⁹ in a thousandth, the smallest amount that is granted of a divisible resource.
 const NANOS_PER_THOUSANDTH: i128 = 1_000_000;
 

@@ -1,4 +1,4 @@
-//! What single values do to what the chart renders.
+//! The effect of single values on the rendered chart.
 
 use super::helm::{Helm, chart};
 use crate::json::{found, list, text};

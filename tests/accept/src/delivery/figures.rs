@@ -1,4 +1,4 @@
-//! Alerts and dashboard: promtool takes the rules, each alert fires when it should, and what is asked for is exported.
+//! Alerts and dashboard: promtool accepts the rules, each alert fires when it should, all queried metrics exist.
 
 use crate::json::{list, text};
 use anyhow::{Context as _, Result, bail, ensure};

@@ -1,4 +1,4 @@
-//! The kinds of others that the chart speaks of: their CRDs, out of their Go modules.
+//! The CRDs of other projects whose kinds the chart uses, from their Go modules.
 
 use anyhow::Result;
 use instance::kubectl::Kubectl;

@@ -1,4 +1,4 @@
-//! Helm, as a person would call it.
+//! Runs Helm as a user would.
 
 use anyhow::{Context, Result, bail, ensure};
 use instance::kubectl::Kubectl;
@@ -64,7 +64,7 @@ impl Helm {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs it and gives its complaint; success is the error.
+    /// Runs it and returns its stderr; success is the error.
     pub(super) fn refused(&self, args: &[&str]) -> Result<String> {
         let output = self.output(NAMESPACE, args)?;
         if output.status.success() {

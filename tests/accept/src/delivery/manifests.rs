@@ -1,4 +1,4 @@
-//! The manifests of a release, as it makes them, before its tag does.
+//! Checks the manifests of a release before it is tagged.
 
 use super::matrix;
 use crate::install::references;

@@ -1,5 +1,5 @@
-//! The chart with many values: what it renders to is sound, is accepted by kube-apiserver, and is what kustomize makes of the same
-//! choice.
+//! The chart with many values: the rendered objects are consistent, kube-apiserver accepts them, and kustomize renders the same
+//! ones.
 
 use super::helm::{Helm, chart, values};
 use crate::install::references;
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Where the schema says no more, neither do we.
+    /// Does not descend below a path that the schema knows.
     fn written(values: &Value, path: &str, known: &BTreeSet<String>, found: &mut BTreeSet<String>) {
         match values.as_object() {
             Some(map) if !known.contains(path) => {

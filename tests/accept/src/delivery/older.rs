@@ -1,4 +1,4 @@
-//! An upgrade as docs/install.md says it, of a release whose chart had fewer values than this one.
+//! An upgrade as in docs/install.md from a release whose chart had fewer values.
 
 use super::helm::{Helm, RELEASE, chart};
 use super::matrix::namespace;

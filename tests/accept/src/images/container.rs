@@ -1,4 +1,4 @@
-//! What a kubelet and a container runtime make of an image and a pod, by the programs that every Linux has.
+//! Runs an image as a kubelet and a container runtime do, with standard Linux programs.
 
 use crate::json::list;
 use anyhow::{Context as _, Result, ensure};

@@ -1,4 +1,4 @@
-//! The commands of the pages that people work by: directories, values, subcommands and flags that they name are there.
+//! Checks the commands in the documentation: their directories, values, subcommands and flags exist.
 
 use instance::layout;
 use serde_json::Value;
@@ -18,7 +18,7 @@ const BEGINNINGS: [&str; 7] =
     ["--set ", "business-api ", "business-controller ", "cargo ", "helm ", "kubectl ", "podman "];
 const ALWAYS: [&str; 3] = ["-h", "--help", "--version"];
 const ALIASES: [(&str, &str); 2] = [("ns", "namespace"), ("prj", "project")];
-/// What stands for something else.
+/// Characters that mark a placeholder.
 const OPEN: [char; 2] = ['$', '…'];
 
 /// What the commands in the documents may use.
@@ -134,7 +134,7 @@ impl KnownCommands {
         }
     }
 
-    /// What a command names and nobody has.
+    /// Names in a command that do not exist.
     fn wrong(&self, words: &[String]) -> Vec<String> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut wrong = Vec::new();
@@ -175,7 +175,7 @@ impl KnownCommands {
         wrong
     }
 
-    /// Where the schema says no more, neither do we.
+    /// Accepts any name below the end of the schema.
     fn has_value(&self, name: &str) -> bool {
         let mut schema = &self.values;
         for part in name.split('.') {

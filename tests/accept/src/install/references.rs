@@ -1,4 +1,4 @@
-//! What rendered objects name. kube-apiserver does not look whether it is there, and knows nothing of cert-manager's kinds.
+//! Checks references of rendered objects. kube-apiserver does not check them, and does not know cert-manager's kinds.
 
 use crate::json::{list, text};
 use anyhow::{Result, ensure};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Secrets that docs/ has people make.
 const BROUGHT: [&str; 1] = ["business-console"];
 
-/// Everything that is named is rendered, too, or one of the Secrets that are brought.
+/// Each referenced object is rendered too, or is a Secret that the user creates.
 pub(crate) fn check(objects: &[Value], brought: &[&str]) -> Result<()> {
     let rendered = Rendered { objects, brought };
     for object in objects {

@@ -34,7 +34,7 @@ const NAMESPACES: [ExistingNamespace; 4] = [
     // A move that did not end has taken its labels off.
     ExistingNamespace { project: "prj-coming", cluster: "member-1", name: "coming-ledger", is_marked: false },
 ];
-/// Objects that do not come.
+/// Objects that are not imported.
 const LEFT_OUT: [&str; 2] =
     ["configmaps/tke-business-controller", "prj-gone/namespaces/member-1-coming-lost"];
 /// Fields that TKE computes and that are computed anew, and fields that it does not know.
@@ -107,7 +107,7 @@ const EXPECTED_CHANGES: [ExpectedChange; 6] = [
     },
 ];
 
-/// The way over from TKE's etcd, into a database that holds nothing, with namespaces that stand in the clusters already.
+/// Migrates from TKE's etcd into an empty database, with namespaces that exist in the clusters already.
 pub(super) fn coming(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
     NAMESPACES.iter().try_for_each(|standing| stand(instance, standing))?;
@@ -275,7 +275,7 @@ fn import(instance: &Instance, etcd: &Etcd, more: &[&str], code: i32) -> Result<
     serde_json::from_str(&said).with_context(|| format!("import says {said}"))
 }
 
-/// The plan tells what comes otherwise, and what does not.
+/// The plan lists the objects that are changed or skipped.
 fn planned(plan: &Value) -> Result<()> {
     let findings = plan.get("findings").and_then(Value::as_array).context("no findings")?;
     for (rule, name) in [
@@ -320,7 +320,7 @@ fn path(place: &str) -> String {
     }
 }
 
-/// What is served is what TKE has served, field by field, but for what is listed above.
+/// The API serves the same fields as TKE did, except for those listed above.
 fn compared(k: &Kubectl) -> Result<()> {
     for record in recorded()? {
         let place = place(&record)?;
@@ -361,7 +361,7 @@ fn remove(object: &mut Value, field: &str) {
     }
 }
 
-/// What is empty says as much as what is absent.
+/// Empty values equal absent ones.
 fn prune(value: &mut Value) {
     if let Value::Object(map) = value {
         map.values_mut().for_each(prune);

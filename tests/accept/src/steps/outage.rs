@@ -21,7 +21,7 @@ const WRITES: usize = 60;
 const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 const SMALL: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
 
-/// A member stops: shown, waited for, without harm to the others; it comes back and all converge.
+/// A member stops: its state is shown, others are not affected; after it returns, all converge.
 pub(super) fn member(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();

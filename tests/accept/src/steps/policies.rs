@@ -1,4 +1,4 @@
-//! deploy/member's admission policies, asked of real kube-apiservers.
+//! Tests deploy/member's admission policies on real kube-apiservers.
 
 use super::access::until_bound;
 use super::contains;
@@ -29,7 +29,7 @@ const P256: &[u8] = &[
     1, 7, 3, 0x42, 0,
 ];
 
-/// What is ours in a cluster is written by the controller alone, and the controller writes nothing else.
+/// Only the controller writes our objects in a cluster, and it writes nothing else.
 pub(super) fn policies(instance: &Instance) -> Result<()> {
     for cluster in &instance.clusters {
         in_cluster(instance, cluster).with_context(|| format!("in cluster {cluster}"))?;
@@ -56,7 +56,7 @@ fn in_cluster(instance: &Instance, cluster: &str) -> Result<()> {
     until_gone(&admin, &["project", PLACE])
 }
 
-/// The cluster's administrator is kept from what is ours; what is done in an emergency is undone.
+/// The cluster's administrator cannot change our objects; changes in an emergency are reverted.
 fn owner_changes_nothing_of_ours(instance: &Instance, cluster: &str) -> Result<()> {
     let owner = instance.member(cluster);
     let eve = r#"{"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"eve"}]}"#;
@@ -277,7 +277,7 @@ fn by_the_hosts_names(owner: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// Stolen credentials of the signer have no other certificate signed.
+/// Stolen credentials of the signer cannot get other certificates signed.
 fn signer_is_confined(owner: &Kubectl) -> Result<()> {
     let refused = |request: String| {
         let refusal = owner.refused(&[SIGNER, "create", "-f", "-"], Some(&asked(&request).to_string()))?;

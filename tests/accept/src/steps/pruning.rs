@@ -45,7 +45,7 @@ fn name(number: u8) -> String {
     format!("{HOST_CLUSTER}-prune-{number}")
 }
 
-/// What is no more in the files and carries the label goes; what does not carry it stays.
+/// Objects with the label that the files no longer have are deleted; those without it stay.
 fn by_selector(k: &Kubectl) -> Result<()> {
     let owner = project("prune", None, &[(HOST_CLUSTER, HARD)]);
     let other = project("prune-other", None, &[(HOST_CLUSTER, HARD)]);
@@ -68,7 +68,7 @@ fn by_selector(k: &Kubectl) -> Result<()> {
     until_gone(k, &["project", "prune-other"])
 }
 
-/// Everything that was applied before and is no more in the files goes.
+/// Applied objects that the files no longer have are deleted.
 fn all(k: &Kubectl) -> Result<()> {
     let args = ["apply", "--prune", "--all", OURS[1], "-n", "prune", "-f", "-"];
     let said = k.feed(&args, &labelled(&[object(1)], "yes"))?;

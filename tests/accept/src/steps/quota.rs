@@ -107,7 +107,7 @@ pub(super) fn parallel_creates(instance: &Instance) -> Result<()> {
     until_gone(k, &["project", "race"])
 }
 
-/// The cluster follows, and the refund is visible only after the cluster has the lower quota.
+/// The cluster's quota is lowered first; only then is the refund visible.
 pub(super) fn raise_and_lower(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
     let cluster = instance.clusters.get(1).context("no second cluster")?;

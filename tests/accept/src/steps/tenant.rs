@@ -3,7 +3,7 @@ use instance::job::{Hard, apply, namespace, project, until_active, until_availab
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 
-/// Two tenants: each rules his own, and the other's objects do not exist for him.
+/// Two tenants: each administers its own objects and cannot see the other's.
 pub(super) fn tenant(instance: &Instance) -> Result<()> {
     let (k, mine) = (&instance.kubectl, instance.tenant());
     let user = |name: &str, tenant: Option<&str>, groups: &[&str]| instance.person(name, tenant, groups);

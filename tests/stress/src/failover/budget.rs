@@ -1,5 +1,5 @@
-//! A budget that is used up by namespaces that stand in a cluster. When the database forgets some of them, it must not be
-//! given away again: growth is held until the cluster has been compared, and what stands there counts.
+//! A budget that is used up by namespaces of a cluster. If the database loses some of them, their budget must not be
+//! granted again: growth is held until the cluster has been compared and its namespaces count again.
 
 use super::calls::{CallResult, Caller, PROJECTS, namespaces};
 use anyhow::{Context, Result, bail, ensure};

@@ -1,4 +1,4 @@
-//! Callers of the API: each asks one replica for one change after the other, and notes what it was told.
+//! Callers of the API: each sends changes to one replica, one at a time, and records the answers.
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -29,18 +29,18 @@ pub(crate) fn namespaces(project: &str) -> String {
     format!("/apis/business.tkestack.io/v1/namespaces/{project}/namespaces")
 }
 
-/// What a caller was told.
+/// The meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallResult {
     /// It is stored at this revision.
     Done(u64),
     /// It is not stored: a rule refuses it, or another was faster.
     Refused,
-    /// It is not stored, and may be asked again: 429 or 503 that say when.
+    /// It is not stored and may be retried: 429 or 503 with Retry-After.
     Retriable,
-    /// Nobody knows: 504, or the connection broke.
+    /// The outcome is unknown: 504, or the connection broke.
     Unknown,
-    /// What must not happen: another code, or one that should say when to come back and does not.
+    /// An error of the server: another code, or a missing Retry-After.
     Wrong,
 }
 

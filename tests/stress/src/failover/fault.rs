@@ -1,4 +1,4 @@
-//! What can fail of PostgreSQL under Patroni, and how it is mended.
+//! The faults of PostgreSQL under Patroni, and their repairs.
 
 use anyhow::{Context, Result};
 use instance::Instance;
@@ -14,7 +14,7 @@ const BALLAST: &str = "ballast";
 /// One kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Fault {
-    /// The lead is handed over in good order.
+    /// A planned switchover.
     Switchover,
     /// kill -9 of the primary's postmaster.
     KillPrimary,
@@ -74,12 +74,12 @@ impl Fault {
 #[derive(Debug)]
 pub(crate) struct ActiveFault {
     fault: Fault,
-    /// Whom it struck.
+    /// The node that failed.
     pub(crate) node: PatroniNode,
 }
 
 impl ActiveFault {
-    /// Lets it happen.
+    /// Causes the fault.
     pub(crate) fn inject(fault: Fault, instance: &Instance) -> Result<Self> {
         let cluster = cluster(instance)?;
         let role = if fault == Fault::KillStandby { Role::Synchronous } else { Role::Leader };
@@ -103,7 +103,7 @@ impl ActiveFault {
         Ok(Self { fault, node })
     }
 
-    /// What an operator does about it.
+    /// Repairs it as an operator does.
     pub(crate) fn recover(&self, instance: &Instance) -> Result<()> {
         let (node, supervisor) = (&self.node, &instance.supervisor);
         match self.fault {

@@ -1,5 +1,5 @@
-//! Failover to a standby that has not heard of the last commits: they are lost, and with them budget that was handed out. The
-//! clusters have the namespaces all the same. Nothing may grow until they have been compared, and what they hold counts.
+//! Failover to a standby without the last commits: they are lost, and with them the record of granted budget. The namespaces
+//! still exist in the clusters. Nothing may grow until the clusters have been compared and their namespaces count again.
 
 use super::budget::{BUDGET, Budget};
 use super::calls::{Caller, Calls};

@@ -1,4 +1,4 @@
-//! What the database says happened: every event, replayed in the audit's own books, and looks at the ledger.
+//! The history in the database: replays every event with the audit's own arithmetic, and checks the ledger.
 
 use crate::audit;
 use crate::books::BookEntry;

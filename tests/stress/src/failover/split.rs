@@ -1,4 +1,4 @@
-//! Somebody who still reaches a primary that all others have lost: it must acknowledge nothing.
+//! A client that still reaches a primary cut off from all others: it must acknowledge no write.
 
 use super::fault::cluster;
 use anyhow::Result;

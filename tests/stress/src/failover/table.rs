@@ -21,7 +21,7 @@ pub(crate) struct Row {
     accepted: Option<u64>,
 }
 
-/// Shorter pauses are everyday's.
+/// Shorter pauses are normal.
 const PAUSE: Duration = Duration::from_millis(1500);
 
 impl Row {

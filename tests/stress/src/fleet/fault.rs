@@ -1,4 +1,4 @@
-//! What happens to controllers.
+//! Faults of controllers.
 
 use anyhow::Result;
 use instance::Instance;

@@ -1,4 +1,4 @@
-//! Who has which lease of the controllers, as a watch of kube-apiserver tells it.
+//! The holders of the controllers' leases, from a watch of kube-apiserver.
 
 use super::sums::{ask, items, text};
 use super::tenures::Takeover;

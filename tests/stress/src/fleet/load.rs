@@ -1,4 +1,4 @@
-//! Namespaces that come, grow, shrink and go in every cluster, all the time.
+//! Creates, grows, shrinks and deletes namespaces in every cluster, all the time.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The audit logs of all clusters, read on while they are written.
+//! Reads the audit logs of all clusters while they are written.
 
 use super::tenures::{MemberWrite, Tenure, tenures};
 use anyhow::{Context, Result};

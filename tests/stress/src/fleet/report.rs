@@ -1,4 +1,4 @@
-//! What came of it, for people and for programs.
+//! The report, for people and for programs.
 
 use super::tenures::MemberWrite;
 use serde_json::{Value, json};

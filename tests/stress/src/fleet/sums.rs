@@ -1,4 +1,4 @@
-//! What must be in the clusters in the end: a quota for every namespace object, as large as it says, and nothing else of ours.
+//! Checks the clusters at the end: each namespace object has a quota with its amounts, and nothing else of ours exists.
 
 use anyhow::{Context, Result};
 use http::Method;

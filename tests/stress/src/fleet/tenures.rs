@@ -1,5 +1,5 @@
-//! Who wrote to a cluster from when to when. Of two writers the second must not begin before the first has ended, and at the
-//! time of each write the cluster's lease must have been its writer's.
+//! The periods in which a controller wrote to a cluster. Two periods must not overlap, and at the
+//! time of each write its writer must hold the cluster's lease.
 
 /// A write to a member cluster, as its audit log has it. Times are in microseconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -41,8 +41,25 @@ pub(super) struct RecordedEvent {
     level: String,
     reason: String,
     message: String,
+    metadata: EventMetadata,
     event_time: Option<Timestamp>,
+    first_timestamp: Option<Timestamp>,
+    last_timestamp: Option<Timestamp>,
+    series: Option<EventSeries>,
     involved_object: InvolvedObject,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EventMetadata {
+    creation_timestamp: Option<Timestamp>,
+}
+
+/// The repetitions of an event.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct EventSeries {
+    last_observed_time: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -74,7 +91,7 @@ impl Events {
         for event in events.iter().take(EVENTS_MAX) {
             let tone = if event.level == "Normal" { Tone::Plain } else { Tone::High };
             table.row([
-                Cell::from(event.event_time.map_or_else(|| "?".to_owned(), |at| age(at, now))),
+                Cell::from(event.last_seen().map_or_else(|| "?".to_owned(), |at| age(at, now))),
                 Cell::toned(tone, event.level.as_str()),
                 event.reason.as_str().into(),
                 event.message.as_str().into(),
@@ -86,6 +103,18 @@ impl Events {
             let _infallible = writeln!(text, "  and {older} older ones");
         }
         text
+    }
+}
+
+impl RecordedEvent {
+    /// When it last happened. Recorders fill different fields; the order is kubectl's.
+    fn last_seen(&self) -> Option<Timestamp> {
+        let repeated = self.series.as_ref().and_then(|series| series.last_observed_time);
+        repeated
+            .or(self.last_timestamp)
+            .or(self.event_time)
+            .or(self.first_timestamp)
+            .or(self.metadata.creation_timestamp)
     }
 }
 
@@ -106,7 +135,7 @@ impl EventTarget<'_> {
     /// The events of this object, not of an earlier one of the same name; the newest first.
     fn latest(&self, mut events: Vec<RecordedEvent>) -> Vec<RecordedEvent> {
         events.retain(|event| ["", self.uid].contains(&event.involved_object.uid.as_str()));
-        events.sort_by_key(|event| std::cmp::Reverse(event.event_time));
+        events.sort_by_key(|event| std::cmp::Reverse(event.last_seen()));
         events
     }
 }
@@ -169,6 +198,22 @@ mod tests {
         let many = (0..12).map(|_| event("1", NOW, "Normal", "x")).collect();
         let shown = Events::Listed(many).render(Screen::plain(true), NOW.parse().unwrap());
         assert!(shown.ends_with("  and 2 older ones\n"), "{shown}");
+    }
+
+    #[test]
+    fn the_age_of_an_event_is_that_of_its_last_occurrence() {
+        let at = |minute: u8| format!("2026-01-02T11:{minute}:00Z");
+        let fields = [
+            json!({"metadata": {"creationTimestamp": at(10)}}),
+            json!({"metadata": {"creationTimestamp": at(50)}, "firstTimestamp": at(20)}),
+            json!({"firstTimestamp": at(50), "eventTime": at(30)}),
+            json!({"eventTime": at(10), "lastTimestamp": at(40)}),
+            json!({"lastTimestamp": at(10), "series": {"count": 2, "lastObservedTime": at(45)}}),
+        ];
+        let events = fields.map(|event| serde_json::from_value::<RecordedEvent>(event).unwrap()).to_vec();
+        let shown = Events::Listed(target().latest(events)).render(Screen::plain(true), NOW.parse().unwrap());
+        let ages: Vec<&str> = shown.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(ages, ["AGE", "15m", "20m", "30m", "40m", "50m"], "{shown}");
     }
 
     #[test]

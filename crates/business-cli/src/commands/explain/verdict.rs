@@ -11,6 +11,7 @@ use business_types::refusal::{BELOW_ALLOCATED, QUOTA_EXCEEDED};
 use meta::quantity::Quantity;
 use meta::status::Status;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 /// Whether an object fits, and why.
@@ -80,9 +81,8 @@ impl Verdict {
         }
         if !self.raises.is_empty() {
             text.push_str("\nThe smallest change that would let it in");
-            let below = self.shortages.iter().map(|one| format!("{}={}", one.resource, one.fits));
-            let below: Vec<String> = below.collect();
-            let _infallible = writeln!(text, " (or ask for at most {}):", below.join(", "));
+            let fitting = render_fitting(&self.shortages, &self.desired.requested);
+            let _infallible = writeln!(text, " (or ask for at most {fitting}):");
         }
         for (number, raise) in self.raises.iter().rev().enumerate() {
             let _infallible = write!(text, "  {}. {}", number + 1, render_raise(raise, screen));
@@ -162,6 +162,23 @@ fn shortage_json(one: &Shortage) -> Value {
     })
 }
 
+/// The largest amounts that all refusing levels accept. Names the clusters if there are several.
+fn render_fitting(shortages: &[Shortage], requested: &AmountsByCluster) -> String {
+    let mut fitting: BTreeMap<(&str, &str), Quantity> = BTreeMap::new();
+    // For a limit below the allocated amount, `fits` is the smallest amount.
+    for one in shortages.iter().filter(|one| !one.is_below) {
+        let least = fitting.entry((one.domain.as_str(), one.resource.as_str())).or_insert(one.fits);
+        *least = one.fits.min(*least);
+    }
+    let mut clusters: BTreeSet<&str> = requested.keys().map(String::as_str).collect();
+    clusters.extend(fitting.keys().map(|(cluster, _)| *cluster));
+    let texts = fitting.iter().map(|((cluster, resource), amount)| {
+        let place = if clusters.len() > 1 { format!(" on {cluster}") } else { String::new() };
+        format!("{resource}={amount}{place}")
+    });
+    texts.collect::<Vec<String>>().join(", ")
+}
+
 fn render_raise(raise: &Raise, screen: Screen) -> String {
     let limits: Vec<String> = raise
         .limits
@@ -182,4 +199,48 @@ fn render_raise(raise: &Raise, screen: Screen) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use meta::quantity::ResourceList;
+
+    fn shortage(level: Level, domain: &str, resource: &str, fits: &str) -> Shortage {
+        let amount = |text: &str| text.parse().unwrap();
+        Shortage {
+            level,
+            domain: domain.into(),
+            resource: resource.into(),
+            requested: amount("30"),
+            hard: amount("20"),
+            allocated: amount("10"),
+            remaining: amount("10"),
+            fits: amount(fits),
+            held: None,
+            is_below: false,
+        }
+    }
+
+    #[test]
+    fn the_amount_that_fits_at_all_levels_is_named_once_per_cluster_and_resource() {
+        let web = || Level::Project("web".into());
+        let acme = || Level::Tenant("acme".into());
+        let mut all = vec![
+            shortage(web(), "east", "pods", "8"),
+            shortage(acme(), "east", "pods", "5"),
+            shortage(acme(), "east", "requests.cpu", "1500m"),
+            shortage(web(), "east", "requests.cpu", "2"),
+        ];
+        let mut requested = AmountsByCluster::from([("east".to_owned(), ResourceList::new())]);
+        assert_eq!(render_fitting(&all, &requested), "pods=5, requests.cpu=1500m");
+        // A level may only refuse on one of the requested clusters.
+        requested.insert("west".to_owned(), ResourceList::new());
+        assert_eq!(render_fitting(&all, &requested), "pods=5 on east, requests.cpu=1500m on east");
+        all.truncate(2);
+        all.push(shortage(web(), "west", "pods", "9"));
+        all.push(Shortage { is_below: true, ..shortage(web(), "west", "pods", "1") });
+        let none = AmountsByCluster::new();
+        assert_eq!(render_fitting(&all, &none), "pods=5 on east, pods=9 on west");
+    }
 }

@@ -1,4 +1,4 @@
-//! Two replicas of the controller, of whichever releases: both work, and no share of the work is ever both's.
+//! Two replicas of the controller, of any two releases: both work, and never on the same share at once.
 
 use anyhow::{Context, Result, bail, ensure};
 use instance::Instance;

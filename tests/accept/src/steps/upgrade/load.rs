@@ -1,4 +1,4 @@
-//! Creates, patches and deletes in every cluster that go on while releases change, by every way at once.
+//! Creates, patches and deletes objects in every cluster during an upgrade, through all endpoints at once.
 
 use anyhow::{Context, Result, bail, ensure};
 use http::{Method, StatusCode};

@@ -1,5 +1,5 @@
-//! Watches and lists that go on while releases change, by every way at once: each watch is told every write once and in order,
-//! and each list holds what was acknowledged before it.
+//! Watches and lists during an upgrade, through all endpoints at once: each watch gets every write once and in order,
+//! and each list has all writes acknowledged before it.
 
 use super::load::{Acknowledged, RETRIABLE};
 use anyhow::{Context, Result, bail, ensure};
