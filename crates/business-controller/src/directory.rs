@@ -25,8 +25,11 @@ pub mod rotation;
 pub mod new_credentials;
 /// Sources, and what they list.
 pub mod listing;
+/// The source that the command line names.
+pub mod sources;
 
-pub use listing::{DirectorySource, ListedCluster, Listing, open_source};
+pub use listing::{DirectorySource, ListedCluster, Listing};
+pub use sources::open_source;
 
 use crate::context::Context;
 use crate::dial::Dialer;

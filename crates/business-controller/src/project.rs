@@ -5,6 +5,8 @@
 pub mod kind;
 /// The projects above a project, and those below it.
 pub mod ancestors;
+/// The ancestor chain of a project, from the cache and the API.
+pub mod ancestor_lookup;
 /// Computes what the children hold; pure.
 pub mod accounting;
 /// Computes the status (pure) and writes it.

@@ -210,9 +210,8 @@ fn forbidden_words() -> Result<Vec<String>> {
         let text = std::fs::read_to_string(&file)?;
         for (number, line) in tree::without_tests(&text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            for word in
-                FORBIDDEN_WORDS.iter().filter(|word| path.contains(word.path) && code.contains(word.word))
-            {
+            let is_here = |word: &&ForbiddenWord| path.contains(word.path) && has_word(code, word.word);
+            for word in FORBIDDEN_WORDS.iter().filter(is_here) {
                 wrong.push(format!("{path}:{}: `{}`: {}", number + 1, word.word, word.reason));
             }
         }
@@ -220,9 +219,22 @@ fn forbidden_words() -> Result<Vec<String>> {
     Ok(wrong)
 }
 
+/// Whether the word is in the code, and not only the end of a longer name.
+fn has_word(code: &str, word: &str) -> bool {
+    let continues_name = |before: &str| before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    code.match_indices(word).any(|(at, _)| !code.get(..at).is_some_and(continues_name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_that_ends_a_longer_name_is_no_match() {
+        assert!(has_word("use store::Store;", "store::"));
+        assert!(has_word("watch_store::new(store::at())", "store::"));
+        assert!(!has_word("use super::watch_store::Versioned;", "store::"));
+    }
 
     #[test]
     fn a_library_that_uses_a_program_is_found() {

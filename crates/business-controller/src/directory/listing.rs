@@ -2,16 +2,10 @@
 
 use super::credential::Credential;
 use super::description::ClusterDescription;
-use super::kubeconfig::KubeconfigSource;
-use super::platform::PlatformSource;
-use super::secrets::SecretSource;
-use crate::config;
 use crate::error::Error;
 use futures_util::future::BoxFuture;
-use kube::Client;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::Path;
 use std::time::Duration;
 
 /// A source of member clusters.
@@ -20,21 +14,6 @@ pub trait DirectorySource: Debug + Send + Sync {
     fn load(&self) -> BoxFuture<'_, Result<Listing, Error>>;
     /// How often the source is to be read.
     fn period(&self) -> Duration;
-}
-
-/// The source that the command line names: a kubeconfig or a directory of them, TKE's platform API, or else Secrets in
-/// `members_namespace` of the host cluster, which `client` leads to.
-pub async fn open_source(
-    members_kubeconfig: Option<&Path>,
-    platform_kubeconfig: Option<&Path>,
-    members_namespace: &str,
-    client: &Client,
-) -> Result<Box<dyn DirectorySource>, Error> {
-    Ok(match (members_kubeconfig, platform_kubeconfig) {
-        (Some(path), _) => Box::new(KubeconfigSource::new(path.to_path_buf())),
-        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
-        (None, None) => Box::new(SecretSource::new(client.clone(), members_namespace)),
-    })
 }
 
 /// What a source lists: usable clusters, and names without a usable kubeconfig.

@@ -17,7 +17,7 @@ use crate::member::observed::NamespaceBindings;
 use crate::member::{ClusterBinding, ClusterQuota, Member};
 use crate::namespace::enqueue::enqueue_namespace;
 use crate::namespace::validate::is_marked;
-use crate::project::ancestors;
+use crate::project::ancestor_lookup::ancestor_chain;
 use crate::project::kind::ProjectView;
 use crate::queue::Lane;
 use business_types::access::AccessRole;
@@ -58,7 +58,7 @@ impl AccessTarget<'_> {
 
     async fn sources(self) -> Result<GrantSourcesSnapshot, Error> {
         let Self { cx, object, reached } = self;
-        let ancestors = ancestors::ancestor_chain(cx, self.project()).await.map_err(Error::Api)?;
+        let ancestors = ancestor_chain(cx, self.project()).await.map_err(Error::Api)?;
         let tenant = cx.objects.tenants.get(&RootKey::new(None, &object.spec.tenant_id));
         Ok(GrantSourcesSnapshot { ancestors, tenant, identity: cx.identity_of(&reached.member.name) })
     }

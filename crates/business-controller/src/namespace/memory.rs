@@ -1,8 +1,8 @@
 //! What this process knows of namespaces because it has written for them.
 
 use super::grants::cache::GrantsCache;
+use super::template::fingerprint::TemplateFingerprint;
 use super::template::pull_secret_memory::PullSecretMemory;
-use super::template::wanted::TemplateFingerprint;
 use crate::kinds::ProjectKey;
 use crate::shares::Share;
 use std::collections::{HashMap, HashSet};

@@ -3,6 +3,8 @@
 
 /// What a template puts into a namespace; pure.
 pub mod wanted;
+/// What identifies the effect of a template on a namespace.
+pub mod fingerprint;
 /// Reconciles the pull secret.
 pub mod pull_secret;
 /// What is remembered of pull secrets.

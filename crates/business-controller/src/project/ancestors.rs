@@ -2,8 +2,6 @@
 
 use super::kind::{BusinessProject, ProjectView};
 use crate::cache::Cache;
-use crate::context::Context;
-use crate::error::CallFailure;
 use crate::kinds::{ObjectKey as _, RootKey};
 use business_types::project::LEVELS_MAX;
 use std::collections::HashSet;
@@ -31,18 +29,19 @@ pub enum ChainEnd {
 }
 
 /// How far the cache knows the chain.
-enum ChainStep {
+pub(super) enum ChainStep {
     Complete(ChainEnd),
     /// This parent is not in the cache.
     NotCached(String),
 }
 
 impl AncestorChain {
-    fn tenant(&self) -> &str {
+    pub(super) fn tenant(&self) -> &str {
         self.projects.first().map(|project| project.spec.tenant_id.as_str()).unwrap_or_default()
     }
 
-    fn extend(&mut self, cached: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> ChainStep {
+    /// Adds the parents that are cached.
+    pub(super) fn extend(&mut self, cached: impl Fn(&RootKey) -> Option<Arc<ProjectView>>) -> ChainStep {
         loop {
             let parent = self.projects.last().map(|last| last.spec.parent_project_name.as_str());
             let parent = parent.unwrap_or_default();
@@ -59,32 +58,6 @@ impl AncestorChain {
                 Some(found) if found.spec.tenant_id == self.tenant() => self.projects.push(found),
                 Some(_) => return ChainStep::Complete(ChainEnd::Missing(parent.to_owned())),
                 None => return ChainStep::NotCached(parent.to_owned()),
-            }
-        }
-    }
-}
-
-/// The ancestor chain of a project. Parents that are not in the cache are read from the API.
-pub async fn ancestor_chain(cx: &Context, project: Arc<ProjectView>) -> Result<AncestorChain, CallFailure> {
-    let mut chain = AncestorChain { projects: vec![project], end: ChainEnd::Root };
-    loop {
-        let step = cx.objects.projects.with_index(|views, _| chain.extend(|key| views.get(key).cloned()));
-        match step {
-            ChainStep::Complete(end) => {
-                chain.end = end;
-                return Ok(chain);
-            }
-            ChainStep::NotCached(parent) => {
-                let key = RootKey::new(None, &parent);
-                match cx.business.get::<BusinessProject>(&key).await? {
-                    Some(found) if found.spec.tenant_id == chain.tenant() => {
-                        chain.projects.push(Arc::new(found));
-                    }
-                    _ => {
-                        chain.end = ChainEnd::Missing(parent);
-                        return Ok(chain);
-                    }
-                }
             }
         }
     }

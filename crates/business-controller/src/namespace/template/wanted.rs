@@ -1,5 +1,6 @@
 //! What a template puts into a namespace. Pure.
 
+use super::fingerprint::TemplateFingerprint;
 use crate::digest;
 use crate::member::binding::RBAC;
 use crate::member::template_metadata::TemplateMetadata;
@@ -26,13 +27,6 @@ pub struct WantedTemplate {
     pub pull_secret: Option<WantedPullSecret>,
     /// Labels and annotations that were left out, and why.
     pub invalid: Vec<String>,
-}
-
-/// Identifies what a template puts into a namespace, to distinguish drift from a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemplateFingerprint {
-    template_metadata: TemplateMetadata,
-    digests: Vec<String>,
 }
 
 /// The pull secret of a template.
