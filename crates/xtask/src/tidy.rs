@@ -1,4 +1,5 @@
-//! Checks of the repository: unreachable files, long files, dead links, invariants without a test.
+//! Checks of the repository: unreachable files, long files, dead links, sources that pages name and that do not exist,
+//! invariants without a test.
 
 use crate::{markdown, tree, workspace};
 use anyhow::{Result, ensure};
@@ -28,6 +29,7 @@ pub(crate) fn check() -> Result<()> {
     }
     wrong.extend(unreachable(&root, &sources)?);
     wrong.extend(markdown::problems(&root)?);
+    wrong.extend(missing_sources(&root, &sources)?);
     wrong.extend(invariants(&root, &sources)?);
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
@@ -80,6 +82,29 @@ fn module(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("pub(crate) ").or_else(|| line.strip_prefix("pub ")).unwrap_or(line);
     let rest = rest.strip_prefix("pub(super) ").unwrap_or(rest);
     rest.strip_prefix("mod ")?.strip_suffix(';')
+}
+
+/// Rust files in backticks that the documentation names and that do not exist.
+fn missing_sources(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    for page in tree::files(&root.join("docs"), &["md"])? {
+        let text = std::fs::read_to_string(&page)?;
+        for (number, line) in text.lines().enumerate() {
+            let missing = source_names(line).filter(|name| !sources.iter().any(|file| file.ends_with(name)));
+            let place = |name| format!("{}:{}: there is no file `{name}`", shown(root, &page), number + 1);
+            wrong.extend(missing.map(place));
+        }
+    }
+    Ok(wrong)
+}
+
+/// The names of Rust files in backticks, except patterns such as `src/NAME.rs` and `src/*.rs`.
+fn source_names(line: &str) -> impl Iterator<Item = &str> {
+    let is_path_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/_-.".contains(c);
+    let words = line.split('`').skip(1).step_by(2);
+    words.filter(move |word| {
+        Path::new(word).extension().is_some_and(|e| e == "rs") && word.chars().all(is_path_char)
+    })
 }
 
 /// Each entry of docs/invariants.md names tests, or files of tests, that exist.
@@ -144,6 +169,12 @@ mod tests {
         assert_eq!(module("pub(crate) mod store;"), Some("store"));
         assert_eq!(module("mod tests {"), None);
         assert_eq!(function("    async fn it_works() {"), Some("it_works"));
+    }
+
+    #[test]
+    fn names_of_sources_are_read() {
+        let line = "`a/b.rs` and `c.rs`, like `src/NAME.rs`, `*.rs` and `cargo run x.rs`";
+        assert_eq!(source_names(line).collect::<Vec<_>>(), ["a/b.rs", "c.rs"]);
     }
 
     #[test]
