@@ -3,6 +3,7 @@
 /// Programs of this workspace.
 mod rust;
 
+use crate::call;
 use crate::control_plane::ControlPlane;
 use crate::go;
 use crate::go_programs::{DELIVERY_PROGRAMS, GoProgram, PLATFORM_PROGRAMS, TUNNEL_PROGRAMS};
@@ -103,7 +104,7 @@ fn build_go_programs(wanted: &[GoProgram]) -> Result<()> {
     run_all(&jobs)
 }
 
-/// Runs all jobs concurrently. If one fails, the others are stopped.
+/// Runs all jobs concurrently. If one fails, or time is out, the others are stopped.
 fn run_all(jobs: &[Job<'_>]) -> Result<()> {
     let mut failed: Option<Error> = None;
     std::thread::scope(|scope| {
@@ -120,9 +121,16 @@ fn run_all(jobs: &[Job<'_>]) -> Result<()> {
         drop(ended);
         let mut left: Vec<usize> = (0..jobs.len()).collect();
         let mut begun = false;
+        let stop = |left: &[usize]| {
+            left.iter().filter_map(|number| jobs.get(*number)).for_each(|job| job.tool().stop());
+        };
         while !left.is_empty() {
             let ended = match endings.recv_timeout(TICK) {
                 Ok(ended) => ended,
+                Err(RecvTimeoutError::Timeout) if call::is_out_of_time() => {
+                    stop(&left);
+                    continue;
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     tell_progress(left.iter().filter_map(|number| jobs.get(*number)), &mut begun);
                     continue;
@@ -143,7 +151,7 @@ fn run_all(jobs: &[Job<'_>]) -> Result<()> {
                 say::done(step, ended.took, ended.outcome.as_ref().err());
             }
             if let Err(error) = ended.outcome {
-                left.iter().filter_map(|number| jobs.get(*number)).for_each(|job| job.tool().stop());
+                stop(&left);
                 failed.get_or_insert(error);
             }
         }

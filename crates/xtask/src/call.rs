@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::{Duration, Instant};
 use terminal::caller;
 use terminal::say::{self, Count};
 
@@ -29,6 +29,17 @@ pub(crate) fn listen_for_signals() -> Result<()> {
 
 pub(crate) fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
+}
+
+static DEADLINE: OnceLock<Instant> = OnceLock::new();
+
+/// From this moment on programs are ended like by SIGTERM. The first call counts.
+pub(crate) fn set_deadline(deadline: Instant) {
+    DEADLINE.get_or_init(|| deadline);
+}
+
+pub(crate) fn is_out_of_time() -> bool {
+    DEADLINE.get().is_some_and(|deadline| Instant::now() >= *deadline)
 }
 
 /// Replaces this process with one of our programs (exec).
@@ -54,7 +65,7 @@ pub(crate) fn level(name: &str, program: &str, words: &[&str]) -> Result<Count> 
     heard
 }
 
-/// Waits for a program, and forwards SIGTERM to it.
+/// Waits for a program, which gets SIGTERM when this one does, or is out of time.
 pub(crate) fn wait(child: Child) -> Result<ExitStatus> {
     let program = Pid::from_raw(i32::try_from(child.id())?);
     wait_forwarding_signals(child, program)
@@ -74,7 +85,7 @@ fn wait_forwarding_signals(mut child: Child, target: Pid) -> Result<ExitStatus> 
         if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
-        if interrupted() && !std::mem::replace(&mut is_told, true) {
+        if (interrupted() || is_out_of_time()) && !std::mem::replace(&mut is_told, true) {
             kill(target, Signal::SIGTERM)?;
         }
         std::thread::sleep(POLL);

@@ -5,12 +5,12 @@ use crate::control_plane::ControlPlane;
 use crate::{
     book, build, call, cargo, image, layers, postgres, releases, stress, tidy, up, web_test, workspace,
 };
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches};
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 use terminal::line;
 use terminal::say::{self, Count};
 
@@ -35,9 +35,13 @@ const STEPS: [(&str, TestStep); 19] = [
     ("fleet", || stress::FLEET.short()),
     ("image", image::level),
     ("elsewhere", || on_real_parts("elsewhere", "accept", &["elsewhere"])),
-    ("accept", accept),
     ("web", web_test::level),
+    ("accept", accept),
 ];
+
+/// The environment variable with the minutes after which what is left of a run is skipped, for a place that would end
+/// the run as failed.
+const MINUTES: &str = "XTASK_TEST_MINUTES";
 
 /// The short form of the crash test.
 const STRESS: &[&str] =
@@ -60,14 +64,21 @@ pub(crate) fn test(matches: &ArgMatches) -> Result<Count> {
     only(&chosen)
 }
 
-/// Runs all steps, even if one fails; the last line is the sum.
+/// Runs all steps, even if one fails; the last line is the sum. A step that is under way when time is out is skipped.
 pub(crate) fn only(only: &[&str]) -> Result<Count> {
     call::listen_for_signals()?;
     let start = Instant::now();
+    if let Some(time) = time_limit()? {
+        call::set_deadline(start + time);
+    }
     let mut sum = Count::default();
-    let mut bad = Vec::new();
+    let (mut bad, mut skipped) = (Vec::new(), Vec::new());
     for (name, run) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
-        let count = say::level(name, run);
+        let count = if call::is_out_of_time() { Count::default() } else { say::level(name, run) };
+        if call::is_out_of_time() {
+            skipped.push(*name);
+            continue;
+        }
         sum.add(count);
         if count.failed > 0 {
             bad.push(*name);
@@ -80,8 +91,18 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
     if !bad.is_empty() {
         say::line(format_args!("failed: {}", bad.join(", ")));
     }
-    say::line(format_args!("{} passed, {} failed", sum.passed, sum.failed));
+    if !skipped.is_empty() {
+        say::line(format_args!("out of time, so skipped: {}", skipped.join(", ")));
+    }
+    let also = if skipped.is_empty() { String::new() } else { format!(", {} skipped", skipped.len()) };
+    say::line(format_args!("{} passed, {} failed{also}", sum.passed, sum.failed));
     Ok(sum)
+}
+
+fn time_limit() -> Result<Option<Duration>> {
+    let Some(minutes) = std::env::var_os(MINUTES) else { return Ok(None) };
+    let minutes = minutes.to_str().and_then(|minutes| minutes.parse().ok());
+    Ok(Some(Duration::from_mins(minutes.with_context(|| format!("{MINUTES} is no number"))?)))
 }
 
 fn command_of(args: &[&str]) -> Command {
@@ -91,7 +112,7 @@ fn command_of(args: &[&str]) -> Command {
 }
 
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
-    let status = command_of(args).envs(env.iter().copied()).stdout(say::lines()).status()?;
+    let status = call::run_as_group(command_of(args).envs(env.iter().copied()).stdout(say::lines()))?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(Count::ONE)
 }
@@ -99,13 +120,12 @@ fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
 /// Unit and integration tests, with PostgreSQL's programs on PATH.
 fn unit() -> Result<Count> {
     let path = std::env::join_paths(std::iter::once(postgres::programs()?).chain(workspace::path()))?;
-    let mut child = command_of(&["test", "--workspace", "--no-fail-fast"])
-        .env("PATH", path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("start cargo test")?;
+    let (output, to_output) = std::io::pipe().context("make a pipe")?;
+    let mut command = command_of(&["test", "--workspace", "--no-fail-fast"]);
+    command.env("PATH", path).stdout(to_output);
+    let tests = std::thread::spawn(move || call::run_as_group(&mut command));
     let mut sum = Count::default();
-    for line in BufReader::new(child.stdout.take().context("no output")?).lines() {
+    for line in BufReader::new(output).lines() {
         let line = line?;
         if let Some(count) = result(&line) {
             sum.add(count);
@@ -113,7 +133,8 @@ fn unit() -> Result<Count> {
             say::line(&line);
         }
     }
-    let status = child.wait()?;
+    let status =
+        tests.join().map_err(|_panic| anyhow!("the thread that waits for cargo test has failed"))??;
     ensure!(status.success() || sum.failed > 0, "cargo test failed before any test did");
     say::line(format_args!("{} tests passed, {} failed", sum.passed, sum.failed));
     Ok(sum)
