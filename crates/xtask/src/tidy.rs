@@ -101,10 +101,14 @@ fn missing_sources(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
 /// The names of Rust files in backticks, except patterns such as `src/NAME.rs` and `src/*.rs`.
 fn source_names(line: &str) -> impl Iterator<Item = &str> {
     let is_path_char = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "/_-.".contains(c);
-    let words = line.split('`').skip(1).step_by(2);
-    words.filter(move |word| {
+    code_spans(line).filter(move |word| {
         Path::new(word).extension().is_some_and(|e| e == "rs") && word.chars().all(is_path_char)
     })
+}
+
+/// What is in backticks on a line of Markdown.
+fn code_spans(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 /// Each entry of docs/invariants.md names tests, or files of tests, that exist.
@@ -120,7 +124,7 @@ fn invariants(root: &Path, sources: &[PathBuf]) -> Result<Vec<String>> {
     }
     let mut wrong = Vec::new();
     for (number, tests) in entries(&text) {
-        let names: Vec<&str> = tests.iter().flat_map(|line| line.split('`').skip(1).step_by(2)).collect();
+        let names: Vec<&str> = tests.iter().flat_map(|line| code_spans(line)).collect();
         if names.is_empty() {
             wrong.push(format!("docs/invariants.md:{number}: no test is named"));
         }
