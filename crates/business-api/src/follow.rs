@@ -1,6 +1,6 @@
 //! Indices in memory over the objects of one kind, filled from the store's watch.
 //!
-//! A [`Reflector`] lists and watches the objects. It builds a new index from a full list beside the current one, and
+//! A `Reflector` lists and watches the objects. It builds a new index from a full list beside the current one, and
 //! swaps them when the new one is complete. Until then readers use the current index: it is complete, and as old as the
 //! end of its watch.
 

@@ -1,7 +1,7 @@
 //! An API object as a JSON tree.
 //!
 //! Keys are sorted, so equal objects have equal bytes. In most kinds only `apiVersion` and `kind` come before
-//! `metadata`, so `resourceVersion` can be inserted into stored bytes without parsing them (see [`splice_point`]).
+//! `metadata`, so `resourceVersion` can be inserted into stored bytes without parsing them (see `splice_point`).
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};

@@ -1,6 +1,6 @@
 //! Traces of requests, sent to a collector over OTLP.
 //!
-//! The context of a traced request is in a task-local value. [`span`] times a part of the request from anywhere in its
+//! The context of a traced request is in a task-local value. `span` times a part of the request from anywhere in its
 //! call tree. For a request that is not traced, this costs one read of the task-local value.
 
 use crate::{Metrics, Tasks};

@@ -66,8 +66,7 @@ pub(crate) fn level() -> Result<Count> {
 fn call_reference(flags: &[&str]) -> Result<()> {
     build::build(&[Programs::REFERENCE], None)?;
     let mut command = std::process::Command::new(workspace::built(false)?.join("reference"));
-    let child = command.args(flags).arg(workspace::root().join("docs/reference")).spawn();
-    let status = call::wait(child.context("start reference")?)?;
+    let status = call::run(command.args(flags).arg(workspace::root().join("docs/reference")))?;
     ensure!(status.success(), "docs/reference is not what the code says");
     Ok(())
 }

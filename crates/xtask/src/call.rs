@@ -1,6 +1,6 @@
 //! Running the programs that do the work.
 
-use crate::workspace;
+use crate::{transcript, workspace};
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -58,15 +58,17 @@ pub(crate) fn level(name: &str, program: &str, words: &[&str]) -> Result<Count> 
     let outcome = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
     let mut command = Command::new(workspace::built(false)?.join(program));
     command.args(words).args(caller::level(name, &outcome, say::output()));
-    let status = wait(command.spawn().with_context(|| format!("start {program}"))?)?;
+    let status = transcript::record(command, run)?;
     let heard = caller::read_outcome(&outcome);
     let removed = std::fs::remove_file(&outcome);
     removed.with_context(|| format!("{program} ended with {status}"))?;
     heard
 }
 
-/// Waits for a program, which gets SIGTERM when this one does, or is out of time.
-pub(crate) fn wait(child: Child) -> Result<ExitStatus> {
+/// Runs a program, which gets SIGTERM when this one does, or is out of time.
+pub(crate) fn run(command: &mut Command) -> Result<ExitStatus> {
+    let name = command.get_program().to_owned();
+    let child = command.spawn().with_context(|| format!("start {}", name.display()))?;
     let program = Pid::from_raw(i32::try_from(child.id())?);
     wait_forwarding_signals(child, program)
 }

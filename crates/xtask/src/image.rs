@@ -165,7 +165,7 @@ fn check_reproducible(matches: &ArgMatches, first: &Path) -> Result<()> {
     second.envs(source_environment());
     second.arg("xtask").args(words("image", &into)).args(platforms(matches));
     second.args(matches.get_flag("quick").then_some("--quick"));
-    let status = call::wait(second.stdout(say::lines()).spawn().context("start cargo")?)?;
+    let status = call::run(second.stdout(say::lines()))?;
     ensure!(status.success(), "the images cannot be built a second time, in {}", place.display());
     dist(&["compare".to_owned(), text(first), text(&into)])?;
     std::fs::remove_dir_all(&place).with_context(|| format!("remove {}", place.display()))

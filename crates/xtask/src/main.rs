@@ -47,6 +47,8 @@ mod tidy;
 mod book;
 /// Everything CI runs.
 mod test;
+/// What a step has printed.
+mod transcript;
 /// Tests under faults.
 mod stress;
 /// Measurements.

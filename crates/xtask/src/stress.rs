@@ -2,7 +2,7 @@
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::{call, patroni, postgres, up, workspace};
+use crate::{call, patroni, postgres, transcript, up, workspace};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use terminal::say::{self, Count};
@@ -89,8 +89,8 @@ impl Stress {
     fn run(&self, release: bool, args: &[&str]) -> Result<()> {
         let name = self.name;
         let mut command = std::process::Command::new(workspace::built(release)?.join("stress"));
-        command.arg(name).args(args).stdout(say::lines());
-        let status = call::wait(command.spawn().with_context(|| format!("start stress {name}"))?)?;
+        command.arg(name).args(args);
+        let status = transcript::record(command, call::run)?;
         ensure!(status.success(), "the {name} test found something");
         Ok(())
     }

@@ -3,7 +3,8 @@
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
 use crate::{
-    book, build, call, cargo, image, layers, postgres, releases, stress, tidy, up, web_test, workspace,
+    book, build, call, cargo, image, layers, postgres, releases, stress, tidy, transcript, up, web_test,
+    workspace,
 };
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::builder::PossibleValuesParser;
@@ -74,22 +75,27 @@ pub(crate) fn only(only: &[&str]) -> Result<Count> {
     let mut sum = Count::default();
     let (mut bad, mut skipped) = (Vec::new(), Vec::new());
     for (name, run) in STEPS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
-        let count = if call::is_out_of_time() { Count::default() } else { say::level(name, run) };
+        transcript::clear();
+        let recorded = || run().inspect_err(|error| transcript::keep(&format!("{error:#}")));
+        let count = if call::is_out_of_time() { Count::default() } else { say::level(name, recorded) };
         if call::is_out_of_time() {
             skipped.push(*name);
             continue;
         }
         sum.add(count);
         if count.failed > 0 {
-            bad.push(*name);
+            bad.push((*name, transcript::excerpt()));
         }
         if call::interrupted() {
             bail!("interrupted");
         }
     }
     say::line(format_args!("all steps took {}", say::seconds(start.elapsed())));
-    if !bad.is_empty() {
-        say::line(format_args!("failed: {}", bad.join(", ")));
+    for (name, excerpt) in &bad {
+        say::line(format_args!("failed: {name}"));
+        for line in excerpt {
+            say::line(format_args!("    {line}"));
+        }
     }
     if !skipped.is_empty() {
         say::line(format_args!("out of time, so skipped: {}", skipped.join(", ")));
@@ -112,7 +118,9 @@ fn command_of(args: &[&str]) -> Command {
 }
 
 fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<Count> {
-    let status = call::run_as_group(command_of(args).envs(env.iter().copied()).stdout(say::lines()))?;
+    let mut command = command_of(args);
+    command.envs(env.iter().copied());
+    let status = transcript::record(command, call::run_as_group)?;
     ensure!(status.success(), "cargo {} failed", args.join(" "));
     Ok(Count::ONE)
 }
@@ -130,6 +138,7 @@ fn unit() -> Result<Count> {
         if let Some(count) = result(&line) {
             sum.add(count);
         } else if line.contains("FAILED") || line.contains("panicked") || line.starts_with("    ") {
+            transcript::keep(&line);
             say::line(&line);
         }
     }
