@@ -20,8 +20,6 @@ const WARN_PERCENT: i128 = 80;
 const ALMOST_FULL_PERCENT: i128 = 95;
 /// A stored body without this text has no holds in its status.
 const LEDGER_FIELD: &str = "\"ledger\"";
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::levels";
 
 /// What is allocated of every scope's limits. Each kind has an index of its own, so that each can be rebuilt by itself.
 #[derive(Clone, Debug, Default)]
@@ -259,12 +257,7 @@ impl AllocationIndex {
     fn changed_share(&self, entry: &Entry, exists: bool) -> Option<ObjectShare> {
         let read = |entry: &Entry| {
             self.share(entry).map_err(|error| {
-                tracing::error!(
-                    target: LOG_TARGET,
-                    %error,
-                    kind = entry.key.kind.0,
-                    "a stored body does not read as its kind"
-                );
+                tracing::error!(%error, kind = entry.key.kind.0, "a stored body does not read as its kind");
             })
         };
         let new = if exists { read(entry).unwrap_or_default() } else { ObjectShare::default() };

@@ -13,8 +13,6 @@ const PROJECTS: &str = "/apis/business.tkestack.io/v1/projects?limit=1";
 /// A call that takes longer has failed.
 const DEADLINE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::installed";
 
 /// Says that the installation works, or what still does not work at the end of the timeout.
 pub async fn check(settings: &CheckInstallation) -> Result<String> {
@@ -28,7 +26,7 @@ pub async fn check(settings: &CheckInstallation) -> Result<String> {
                 );
             }
             Err(why) if Instant::now() + PAUSE < end => {
-                tracing::info!(target: LOG_TARGET, "not yet: {why:#}");
+                tracing::info!("not yet: {why:#}");
                 sleep(PAUSE).await;
             }
             Err(why) => return Err(why),

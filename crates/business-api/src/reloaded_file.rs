@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const RELOAD: Duration = Duration::from_secs(5);
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::followed";
 
 /// The parsed content of a small file of secrets, read again when the file changes. Clones share it.
 pub(crate) struct ReloadedFile<T> {
@@ -60,7 +58,7 @@ impl<T: Send + Sync + 'static> ReloadedFile<T> {
             match tokio::fs::read_to_string(&self.file).await {
                 Ok(text) => self.update(text),
                 Err(error) => {
-                    tracing::warn!(target: LOG_TARGET, file = %self.file.display(), %error, "it stays as it was");
+                    tracing::warn!(file = %self.file.display(), %error, "it stays as it was");
                 }
             }
         }
@@ -74,10 +72,10 @@ impl<T: Send + Sync + 'static> ReloadedFile<T> {
         let file = self.file.display();
         match (self.parse)(&text) {
             Ok(value) => {
-                tracing::info!(target: LOG_TARGET, %file, "read again");
+                tracing::info!(%file, "read again");
                 self.current.store(Arc::new(FileContent { text, value }));
             }
-            Err(error) => tracing::warn!(target: LOG_TARGET, %file, "it stays as it was: {error:#}"),
+            Err(error) => tracing::warn!(%file, "it stays as it was: {error:#}"),
         }
     }
 

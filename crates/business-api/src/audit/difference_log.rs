@@ -3,9 +3,6 @@
 use std::collections::BTreeSet;
 use store::audit::Difference;
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::audit::logged";
-
 /// The most differences that are logged at a time; of more, only the number is.
 const NAMED_MAX: usize = 20;
 
@@ -18,11 +15,11 @@ impl DifferenceLog {
     pub(super) fn log_new(&mut self, found: &[Difference]) {
         let news = self.replace(found.iter().map(ToString::to_string).collect());
         for difference in news.iter().take(NAMED_MAX) {
-            tracing::error!(target: LOG_TARGET, difference, "the audit has found a difference");
+            tracing::error!(difference, "the audit has found a difference");
         }
         let more = news.len().saturating_sub(NAMED_MAX);
         if more > 0 {
-            tracing::error!(target: LOG_TARGET, more, "the audit has found more differences");
+            tracing::error!(more, "the audit has found more differences");
         }
     }
 

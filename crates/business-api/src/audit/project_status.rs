@@ -17,9 +17,6 @@ use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, Revision, Store};
 use uuid::Uuid;
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::audit::told";
-
 /// The most differences that a status names; of more, it gives the number.
 const NAMED_MAX: usize = 20;
 const LEDGER: &[&str] = &["status", "ledger"];
@@ -61,7 +58,7 @@ impl AuditStatuses {
                     statuses.projects.insert(name, ProjectAuditStatus { revision, orphans, ledger });
                 }
                 Err(error) => {
-                    tracing::error!(target: LOG_TARGET, %error, "the status of a project cannot be read");
+                    tracing::error!(%error, "the status of a project cannot be read");
                     statuses.unread.insert(name);
                 }
             }
@@ -138,7 +135,7 @@ pub(super) async fn write(
             }
             Err(Error::Conflict | Error::NotFound) => outcome.has_conflicts = true,
             Err(Error::Corrupt(why)) => {
-                tracing::error!(target: LOG_TARGET, why, "a project cannot say what the audit has found");
+                tracing::error!(why, "a project cannot say what the audit has found");
             }
             Err(error) => return Err(error),
         }

@@ -19,9 +19,6 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::console::pages";
-
 /// How long a login may take, in seconds.
 const LOGIN_SECONDS: i64 = 600;
 /// The page after a login that has requested no other.
@@ -74,7 +71,7 @@ impl LoginFailure {
 
 impl From<ProviderError> for LoginFailure {
     fn from(error: ProviderError) -> Self {
-        tracing::warn!(target: LOG_TARGET, %error, "a login to the console");
+        tracing::warn!(%error, "a login to the console");
         let (code, why, detail) = match error {
             ProviderError::Refused(detail) => (StatusCode::FORBIDDEN, messages::REFUSED, detail),
             ProviderError::Unreachable(detail) => (StatusCode::BAD_GATEWAY, messages::UNREACHABLE, detail),
@@ -86,7 +83,7 @@ impl From<ProviderError> for LoginFailure {
 
 impl From<anyhow::Error> for LoginFailure {
     fn from(error: anyhow::Error) -> Self {
-        tracing::warn!(target: LOG_TARGET, "a login to the console: {error:#}");
+        tracing::warn!("a login to the console: {error:#}");
         Self::of(StatusCode::BAD_REQUEST, messages::UNFINISHED).with_detail(format!("{error:#}"))
     }
 }
@@ -202,16 +199,10 @@ impl Console {
         let code = query_parameter("code").ok_or_else(|| bad_request(messages::NO_CODE))?;
         let tokens = provider.redeem(login, &code).await?;
         let caller = self.caller_of_token(cx, &tokens.token).await.map_err(|why| {
-            tracing::warn!(
-                target: LOG_TARGET, issuer = issuer.issuer, why,
-                "a token of the provider is not believed"
-            );
+            tracing::warn!(issuer = issuer.issuer, why, "a token of the provider is not believed");
             LoginFailure::of(StatusCode::FORBIDDEN, messages::NOT_ACCEPTED)
         })?;
-        tracing::info!(
-            target: LOG_TARGET, audit = true, user = caller.name, issuer = issuer.issuer,
-            "logged in to the console"
-        );
+        tracing::info!(audit = true, user = caller.name, issuer = issuer.issuer, "logged in to the console");
         let lifetime = i64::try_from(self.lifetime.as_secs()).unwrap_or(i64::MAX);
         let ends = self.clock.unix_seconds().saturating_add(lifetime);
         let session = new_session(&issuer.name, tokens, ends);
@@ -225,20 +216,14 @@ impl Console {
         let issuer = self.issuer(&session.issuer).ok_or_else(Status::unauthorized)?;
         let tokens = async { self.provider(cx, issuer).await?.refresh(session).await };
         let tokens = tokens.await.map_err(|error| {
-            tracing::info!(
-                target: LOG_TARGET, %error, issuer = issuer.issuer,
-                "a session of the console is not refreshed"
-            );
+            tracing::info!(%error, issuer = issuer.issuer, "a session of the console is not refreshed");
             match error {
                 ProviderError::Refused(_) => Status::unauthorized(),
                 other => Status::unavailable(other.to_string(), RETRY_AFTER_SECONDS),
             }
         })?;
         let caller = self.caller_of_token(cx, &tokens.token).await.map_err(|why| {
-            tracing::warn!(
-                target: LOG_TARGET, issuer = issuer.issuer, why,
-                "a token of the provider is not believed"
-            );
+            tracing::warn!(issuer = issuer.issuer, why, "a token of the provider is not believed");
             Status::unauthorized()
         })?;
         let session = new_session(&issuer.name, tokens, session.ends);
@@ -256,10 +241,7 @@ impl Console {
         {
             location =
                 self.end_provider_session(cx, request, issuer, session).await.unwrap_or_else(|error| {
-                    tracing::warn!(
-                        target: LOG_TARGET, %error, issuer = issuer.issuer,
-                        "the provider was not told of a logout"
-                    );
+                    tracing::warn!(%error, issuer = issuer.issuer, "the provider was not told of a logout");
                     None
                 });
         }
@@ -278,10 +260,7 @@ impl Console {
     ) -> Result<Option<String>, ProviderError> {
         let provider = self.provider(cx, issuer).await?;
         if let Err(error) = provider.revoke(session).await {
-            tracing::warn!(
-                target: LOG_TARGET, %error, issuer = issuer.issuer,
-                "a refresh token was not revoked"
-            );
+            tracing::warn!(%error, issuer = issuer.issuer, "a refresh token was not revoked");
         }
         let origin =
             self.origin(request).map_err(|failure| ProviderError::Settings(failure.why.en.to_owned()))?;
@@ -391,7 +370,7 @@ fn login_response(outcome: Result<Response<Body>, LoginFailure>, request: &Parts
 /// Removes the cookie of the pending login: it is used once, whether the login succeeded or not.
 fn clear_login_cookie(mut response: Response<Body>) -> Response<Body> {
     if let Err(error) = cookies::set_login(response.headers_mut(), "", 0) {
-        tracing::error!(target: LOG_TARGET, "forget a login: {error:#}");
+        tracing::error!("forget a login: {error:#}");
     }
     response
 }

@@ -31,9 +31,6 @@ use store::{Error, Key};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::pages::registry_events";
-
 const PATH: &str = "/registry/events";
 /// The largest notification. An event contains a header of the push, escaped to up to six bytes per byte. For a request
 /// that the registry accepts that is about 6.5 MB, unless the registry is configured to add a manifest's references.
@@ -170,7 +167,7 @@ impl EventsRoute {
             Err(_elapsed) => return Err(Status::unavailable("the events have not come within 10 s", 1)),
         };
         tracing::error!(
-            target: LOG_TARGET, %why,
+            %why,
             "what the registry tells cannot be read: changes of its content are seen late, or not at all"
         );
         self.undecodable.inc();

@@ -38,9 +38,6 @@ use store::read::At;
 use store::{Access, Error, Key, Visibility};
 use uuid::Uuid;
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::pages::registry_token";
-
 /// The path of the route.
 pub const PATH: &str = "/registry/token";
 const RETRY_AFTER_SECONDS: u32 = 1;
@@ -235,7 +232,7 @@ impl TokenRoute {
                 Ok(entry) => entry,
                 Err(Error::NotFound) => continue,
                 Err(error) => {
-                    tracing::debug!(target: LOG_TARGET, %error, "an object of the registry cannot be read");
+                    tracing::debug!(%error, "an object of the registry cannot be read");
                     return Err(Status::unavailable("the objects cannot be read", RETRY_AFTER_SECONDS));
                 }
             };
@@ -245,10 +242,7 @@ impl TokenRoute {
                 Ok((spec, status, offer))
             });
             let (spec, status, offer) = read.map_err(|error| {
-                tracing::error!(
-                    target: LOG_TARGET, %error,
-                    "an object of the registry does not read as its kind"
-                );
+                tracing::error!(%error, "an object of the registry does not read as its kind");
                 Status::internal("the object cannot be read")
             })?;
             let (words, project) = (index.kind_words(), key.namespace.to_string());
@@ -288,7 +282,7 @@ impl TokenRoute {
             access,
         };
         let token = self.keys.sign(&claims).map_err(|error| {
-            tracing::error!(target: LOG_TARGET, %error, "a token for the registry cannot be signed");
+            tracing::error!(%error, "a token for the registry cannot be signed");
             Status::internal("the token cannot be signed")
         })?;
         let answer = json!({

@@ -16,9 +16,6 @@ use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::Notify;
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::token_server::heard";
-
 /// The most objects that wait for a mark.
 const PENDING_MAX: usize = 1024;
 /// Notifications of the registry within this time become one mark per object.
@@ -58,7 +55,7 @@ impl PendingMarks {
         let (count, known) = (objects.len(), objects.get(object));
         let names = known.map_or(0, BTreeSet::len).saturating_add(pushed.len());
         if known.is_none() && count >= PENDING_MAX || names > UNTAGGED_MAX {
-            tracing::debug!(target: LOG_TARGET, "too many changes of the registry wait to be told");
+            tracing::debug!("too many changes of the registry wait to be told");
             return false;
         }
         objects.entry(object.clone()).or_default().extend(pushed.iter().cloned());
@@ -85,10 +82,7 @@ impl Marker {
             tokio::time::sleep(BATCH_DELAY).await;
             for (object, pushed) in pending.drain() {
                 let Err(error) = self.record(&object, &pushed).await else { continue };
-                tracing::debug!(
-                    target: LOG_TARGET, name = &*object.name, %error,
-                    "a change of the registry is not told"
-                );
+                tracing::debug!(name = &*object.name, %error, "a change of the registry is not told");
                 // The regular measurement finds other changes.
                 if !pushed.is_empty() {
                     pending.add(&object, &pushed);
@@ -228,7 +222,7 @@ fn unmeasured(object: &Object, pushed: &BTreeSet<ManifestName>) -> Result<String
     }
     if !all.extend(&new) {
         let name = object.name();
-        tracing::warn!(target: LOG_TARGET, name, "more was pushed than is remembered until it is measured");
+        tracing::warn!(name, "more was pushed than is remembered until it is measured");
     }
     Ok(all.words().join(" "))
 }

@@ -7,9 +7,6 @@ use store::read::At;
 use store::{Access, Error, Key, Revision, Store};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// The name by which log filters know this module.
-const LOG_TARGET: &str = "business_api::token_server::uses";
-
 const LAST_USED: &[&str] = &["status", "lastUsed"];
 /// The most uses that wait to be written. Without room a use is dropped; a later one is recorded.
 const PENDING_MAX: usize = 256;
@@ -36,7 +33,7 @@ impl LastUsedSender {
     pub(super) fn record(&self, key: &Key, last: Option<&str>, now: i64) {
         let day = day(now);
         if last != Some(day.as_str()) && self.0.try_send(CredentialUse { key: key.clone(), day }).is_err() {
-            tracing::debug!(target: LOG_TARGET, "too many uses of credentials wait to be written");
+            tracing::debug!("too many uses of credentials wait to be written");
         }
     }
 }
@@ -51,7 +48,7 @@ pub async fn write_all(store: Store, mut uses: Receiver<CredentialUse>) {
     while let Some(one) = uses.recv().await {
         // If the write conflicts with another one, the next use records the day.
         if let Err(error) = write(&store, &access, &one).await {
-            tracing::debug!(target: LOG_TARGET, %error, "the use of a credential is not written");
+            tracing::debug!(%error, "the use of a credential is not written");
         }
     }
     std::future::pending::<()>().await;
