@@ -2,6 +2,11 @@ use meta::quantity::ResourceList;
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// The maximum number of scopes above an object when it is charged to a new scope: the scope that it pays, the one that
+/// this scope pays, and so on. A write that would exceed it is refused with `Violation::Cycle`. A change of parent higher
+/// up can still put existing objects deeper.
+pub const ANCESTORS_MAX: usize = 100;
+
 /// The kind of a scope, as a number that the program chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScopeKind(pub i16);

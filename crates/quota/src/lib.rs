@@ -11,6 +11,6 @@ pub mod hold;
 /// Why a write was refused.
 pub mod violation;
 
-pub use account::{Account, Amounts, Claim, Grants, Keys, Limits, Scope, ScopeKind, Undercut};
+pub use account::{ANCESTORS_MAX, Account, Amounts, Claim, Grants, Keys, Limits, Scope, ScopeKind, Undercut};
 pub use hold::{HoldChange, HoldState};
 pub use violation::{Shortage, Violation};

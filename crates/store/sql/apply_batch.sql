@@ -37,7 +37,6 @@ DECLARE
     -- 2^63 - 1 whole units, the largest quantity: the limit of what is unlimited
     amount_max CONSTANT numeric := {amount_max};
     entries CONSTANT int := cardinality(e_op);
-    -- scopes above an entry; decide_each says the same
     ancestors_max CONSTANT int := {ancestors_max};
     is_held boolean; is_importing boolean; fits boolean; written int := 0; steps int := 0;
     s_found boolean[]; s_tenant text[]; s_parent_kind smallint[]; s_parent text[];

@@ -2,14 +2,13 @@
 //! releases side by side, and both releases can write at the same time.
 
 use meta::quantity::Quantity;
+use quota::ANCESTORS_MAX;
 use sha2::{Digest as _, Sha256};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::sync::LazyLock;
 
 /// Number of digits of the hash in a name.
 const DIGITS: usize = 12;
-/// Most scopes above an entry.
-const ANCESTORS_MAX: usize = 100;
 
 const FILES: [&str; 6] = [
     include_str!("../sql/settle_excess.sql"),

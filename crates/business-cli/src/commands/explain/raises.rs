@@ -4,12 +4,10 @@ use crate::level::Level;
 use crate::paths;
 use crate::refusal::{self, Shortage};
 use business_types::names;
+use business_types::project::LEVELS_MAX;
 use meta::quantity::{Quantity, ResourceList};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Limit of the levels that are tried; deeper than any tree.
-const LEVELS_MAX: usize = 100;
 
 /// The limits of one level that have to be raised.
 #[derive(Clone, Debug)]
@@ -121,6 +119,7 @@ pub(super) async fn needed(api: &Api, shortages: &[Shortage]) -> Result<Vec<Rais
     let api = &api.without_warnings();
     let (mut waiting, mut raises) = (VecDeque::from(Raise::of(shortages)), Vec::new());
     while let Some(mut raise) = waiting.pop_front() {
+        // No object is created with more scopes above it.
         if raises.len() >= LEVELS_MAX {
             return Err(Failure::Other("the levels above do not end".to_owned()));
         }
