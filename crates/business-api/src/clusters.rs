@@ -4,7 +4,8 @@ use crate::follow::{ObjectIndex, SharedIndex};
 use crate::host_cluster::HostCluster;
 use business_types::refusal::CLUSTER_CLOSED;
 use business_types::{
-    ClosedCluster, Cluster, ClusterComparison, Comparison, MemberClusterSpec, MemberClusterStatus, names,
+    ClosedCluster, ClusterComparison, ClusterSummary, Comparison, MemberClusterSpec, MemberClusterStatus,
+    names,
 };
 use meta::gvk::GroupResource;
 use meta::status::{Status, StatusCause};
@@ -29,7 +30,7 @@ pub struct Clusters {
 
 #[derive(Debug, Default)]
 struct ClusterIndex {
-    clusters: BTreeMap<Arc<str>, Arc<Cluster>>,
+    clusters: BTreeMap<Arc<str>, Arc<ClusterSummary>>,
     comparisons: BTreeMap<String, ClusterComparison>,
     comparison: watch::Sender<Arc<Comparison>>,
 }
@@ -127,12 +128,12 @@ impl Clusters {
     }
 
     /// A cluster by name.
-    pub fn get(&self, name: &str) -> Option<Arc<Cluster>> {
+    pub fn get(&self, name: &str) -> Option<Arc<ClusterSummary>> {
         self.index.read().clusters.get(name).cloned()
     }
 
     /// All clusters, by name.
-    pub fn all(&self) -> BTreeMap<Arc<str>, Arc<Cluster>> {
+    pub fn all(&self) -> BTreeMap<Arc<str>, Arc<ClusterSummary>> {
         self.index.read().clusters.clone()
     }
 
@@ -150,7 +151,7 @@ impl Clusters {
         index.clusters.iter().find(|(_, cluster)| self.is_host(cluster)).map(|(name, _)| Arc::clone(name))
     }
 
-    fn is_host(&self, cluster: &Cluster) -> bool {
+    fn is_host(&self, cluster: &ClusterSummary) -> bool {
         cluster.is_host || self.host.has_uid(&cluster.uid)
     }
 
@@ -241,7 +242,7 @@ impl ClusterIndex {
         let deleting = metadata.deletion_timestamp.is_some();
         let created = metadata.creation_timestamp;
         let is_host = metadata.annotations.get(names::HOST_CLUSTER_ANNOTATION).is_some_and(|is| is == "true");
-        let cluster = Cluster { created, is_host, ..Cluster::of(spec, status, deleting) };
+        let cluster = ClusterSummary { created, is_host, ..ClusterSummary::of(spec, status, deleting) };
         self.clusters.insert(Arc::clone(name), Arc::new(cluster));
     }
 

@@ -7,7 +7,7 @@ use crate::error::CallFailure;
 use crate::kinds::ObjectKey as _;
 use crate::member_cluster::kind::MemberClusterView;
 use crate::namespace::kind::NamespaceView;
-use business_types::{Cluster, NamespaceSpec};
+use business_types::{ClusterSummary, NamespaceSpec};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,20 +86,24 @@ impl Descriptions {
         Ok(count)
     }
 
-    fn clusters(&self) -> Vec<(String, Cluster)> {
+    fn clusters(&self) -> Vec<(String, ClusterSummary)> {
         let all = self.cx.objects.member_clusters.all();
-        let known =
-            |object: &MemberClusterView| Cluster::of(object.spec.clone(), object.status.clone(), false);
+        let known = |object: &MemberClusterView| {
+            ClusterSummary::of(object.spec.clone(), object.status.clone(), false)
+        };
         all.iter().map(|object| (object.key.name().to_owned(), known(object))).collect()
     }
 }
 
 /// The outdated objects that are not being deleted.
-fn outdated(views: Vec<Arc<NamespaceView>>, cluster: &Cluster) -> impl Iterator<Item = Arc<NamespaceView>> {
+fn outdated(
+    views: Vec<Arc<NamespaceView>>,
+    cluster: &ClusterSummary,
+) -> impl Iterator<Item = Arc<NamespaceView>> {
     views.into_iter().filter(|view| !view.is_deleting() && !is_described(&view.spec, cluster))
 }
 
-fn is_described(spec: &NamespaceSpec, cluster: &Cluster) -> bool {
+fn is_described(spec: &NamespaceSpec, cluster: &ClusterSummary) -> bool {
     spec.cluster_type == cluster.cluster_type
         && spec.cluster_version == cluster.version
         && spec.cluster_display_name == cluster.display_name
@@ -166,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_going_is_let_go() {
-        let cluster = Cluster { version: "v1".to_owned(), ..Cluster::default() };
+        let cluster = ClusterSummary { version: "v1".to_owned(), ..ClusterSummary::default() };
         let view = pending(&[("pods", "1")]);
         let going = NamespaceView { deleting_since: Some(1), ..view.clone() };
         let renewed: Vec<_> = outdated(vec![Arc::new(view.clone()), Arc::new(going)], &cluster).collect();

@@ -1,12 +1,12 @@
 use crate::condition::{self, Condition, REACHABLE};
 use crate::member_cluster::{MemberClusterSpec, MemberClusterStatus};
 
-/// Stands for every tenant in [`Cluster::tenants`].
+/// Stands for every tenant in [`ClusterSummary::tenants`].
 pub const EVERY_TENANT: &str = "*";
 
-/// What the API server needs to know of a member cluster when an object is written that refers to it.
+/// The fields of a member cluster that matter to the objects that refer to it. They are read from a `MemberCluster`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cluster {
+pub struct ClusterSummary {
     /// Tenants that may use it; `*` is every one.
     pub tenants: Vec<String>,
     /// Its Kubernetes version.
@@ -36,7 +36,7 @@ pub enum ClosedCluster {
     Deleting,
 }
 
-impl Cluster {
+impl ClusterSummary {
     /// Reads a `MemberCluster`.
     pub fn of(spec: MemberClusterSpec, status: MemberClusterStatus, deleting: bool) -> Self {
         let closed = if deleting {
@@ -70,18 +70,18 @@ mod tests {
 
     #[test]
     fn a_cluster_is_for_the_tenants_it_names() {
-        let cluster = Cluster { tenants: vec!["a".to_owned()], ..Cluster::default() };
+        let cluster = ClusterSummary { tenants: vec!["a".to_owned()], ..ClusterSummary::default() };
         assert!(cluster.allows("a") && cluster.allows(""));
         assert!(!cluster.allows("b"));
-        assert!(Cluster { tenants: vec![EVERY_TENANT.to_owned()], ..cluster }.allows("b"));
-        assert!(!Cluster::default().allows("a"), "nobody is named");
+        assert!(ClusterSummary { tenants: vec![EVERY_TENANT.to_owned()], ..cluster }.allows("b"));
+        assert!(!ClusterSummary::default().allows("a"), "nobody is named");
     }
 
     #[test]
     fn what_is_cordoned_or_going_is_closed() {
         let cordoned = MemberClusterSpec { cordoned: true, ..MemberClusterSpec::default() };
         let closed = |spec: &MemberClusterSpec, deleting| {
-            Cluster::of(spec.clone(), MemberClusterStatus::default(), deleting).closed
+            ClusterSummary::of(spec.clone(), MemberClusterStatus::default(), deleting).closed
         };
         assert_eq!(closed(&MemberClusterSpec::default(), false), None);
         assert_eq!(closed(&cordoned, false), Some(ClosedCluster::Cordoned));

@@ -6,7 +6,7 @@
 
 /// Names that both programs share: group, finalizers, labels, annotations.
 pub mod names;
-/// What the API server needs to know of a member cluster.
+/// The fields of a member cluster that matter to the objects that refer to it.
 pub mod cluster;
 /// The names of users and groups in member clusters.
 pub mod access;
@@ -57,7 +57,7 @@ pub mod refusal;
 
 pub use audit::{ClusterComparison, Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, Stranger};
 pub use chart_group::{ChargedChartGroup, ChartGroup};
-pub use cluster::{ClosedCluster, Cluster};
+pub use cluster::{ClosedCluster, ClusterSummary};
 pub use condition::Condition;
 pub use image_namespace::{ChargedImageNamespace, ImageNamespace};
 pub use member_cluster::{

@@ -8,7 +8,7 @@ use apiserver::Resource;
 use apiserver::computed::{Computed, ReadContext};
 use apiserver::resource::{Column, READS, ResourceSource};
 use business_types::names::{CLUSTER_OFFER_KIND, CLUSTER_OFFERS, GROUP, VERSION};
-use business_types::{Cluster, HardQuantity, TenantSpec, account};
+use business_types::{ClusterSummary, HardQuantity, TenantSpec, account};
 use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
@@ -131,7 +131,7 @@ impl ClusterOffers {
         cx: &ReadContext<'_>,
         ceilings: &Ceilings,
         name: &str,
-        cluster: &Cluster,
+        cluster: &ClusterSummary,
     ) -> Option<Object> {
         let tenants: Vec<&str> = match cx.visibility {
             Visibility::Everything => Vec::new(),
