@@ -72,7 +72,7 @@ pub struct CertificateRequest {
 
 /// A certificate with its key.
 #[derive(Clone, Debug)]
-pub struct Credential {
+pub struct CertificateAndKey {
     /// PKCS #8, PEM.
     pub key: KeyPem,
     /// The certificate, and where it is used.
@@ -101,7 +101,7 @@ impl Certificates {
     }
 
     /// Generates a key and has its certificate issued.
-    pub async fn issue(&self, request: CertificateRequest) -> Result<Credential, Status> {
+    pub async fn issue(&self, request: CertificateRequest) -> Result<CertificateAndKey, Status> {
         let Some(issuer) = &self.issuer else {
             let why = "no certificates are issued here: business-api runs without --issuer-url";
             return Err(Status::failure(422, "Invalid", why));
@@ -152,7 +152,7 @@ impl Certificates {
                 "certificate refused"
             ),
         }
-        Ok(Credential { key: generated.key, issued: outcome? })
+        Ok(CertificateAndKey { key: generated.key, issued: outcome? })
     }
 }
 

@@ -1,6 +1,6 @@
 use crate::kinds::Kind;
 use crate::request::{Query, Target};
-use crate::state::{Change, Key, State};
+use crate::state::{Change, ClusterState, Key};
 use bytes::Bytes;
 use meta::managed::{FieldManager, Writer};
 use meta::object::Object;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 #[derive(Debug)]
 pub struct Cluster {
     pub name: String,
-    state: Mutex<State>,
+    state: Mutex<ClusterState>,
     newest: watch::Sender<u64>,
     clock: Clock,
 }
@@ -53,7 +53,7 @@ impl Cluster {
         cluster
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -109,7 +109,7 @@ impl Cluster {
 
     fn create(
         &self,
-        state: &mut State,
+        state: &mut ClusterState,
         target: &Target,
         body: Value,
         manager: &str,
@@ -146,7 +146,7 @@ impl Cluster {
         }
     }
 
-    fn merge(&self, state: &mut State, target: &Target, query: &Query, patch: &Bytes) -> Answer {
+    fn merge(&self, state: &mut ClusterState, target: &Target, query: &Query, patch: &Bytes) -> Answer {
         let live = Arc::clone(state.get(&target.key()).ok_or_else(|| target.missing())?);
         let document = Object::clone(&live).into_value();
         let patched = merge_patch(document, patch).map_err(|error| error.status())?.document;
@@ -170,7 +170,7 @@ impl Cluster {
         Ok((200, Object::clone(&kept).into_value()))
     }
 
-    fn apply(&self, state: &mut State, target: &Target, query: &Query, body: &Value) -> Answer {
+    fn apply(&self, state: &mut ClusterState, target: &Target, query: &Query, body: &Value) -> Answer {
         let live = state.get(&target.key()).cloned();
         let writing = self.writing(&query.manager);
         let applied =
@@ -186,7 +186,7 @@ impl Cluster {
         Ok((200, Object::clone(&kept).into_value()))
     }
 
-    fn delete(&self, state: &mut State, target: &Target, options: &Bytes) -> Answer {
+    fn delete(&self, state: &mut ClusterState, target: &Target, options: &Bytes) -> Answer {
         let live = Arc::clone(state.get(&target.key()).ok_or_else(|| target.missing())?);
         let options = if options.is_empty() { Value::Null } else { json_of(options)? };
         let wanted = |name: &str| options.pointer(&format!("/preconditions/{name}")).and_then(Value::as_str);
@@ -238,7 +238,7 @@ impl Cluster {
         self.notify(revision);
     }
 
-    fn create_service_account(&self, state: &mut State, namespace: &str) {
+    fn create_service_account(&self, state: &mut ClusterState, namespace: &str) {
         let target = Target {
             kind: Kind::ServiceAccount,
             namespace: namespace.to_owned(),
@@ -297,7 +297,7 @@ pub fn selects(query: &Query, object: &Object) -> bool {
 }
 
 /// Whether something may be made there.
-fn may_hold(state: &State, target: &Target) -> Result<(), Status> {
+fn may_hold(state: &ClusterState, target: &Target) -> Result<(), Status> {
     if !target.kind.is_namespaced() {
         return Ok(());
     }
@@ -315,7 +315,7 @@ fn may_hold(state: &State, target: &Target) -> Result<(), Status> {
     }
 }
 
-fn put_quota_in_force(state: &mut State, key: Key, quota: &Object) {
+fn put_quota_in_force(state: &mut ClusterState, key: Key, quota: &Object) {
     let hard = quota.get(&["spec", "hard"]).and_then(Value::as_object).cloned().unwrap_or_default();
     if quota.get(&["status", "hard"]).and_then(Value::as_object) == Some(&hard) {
         return;

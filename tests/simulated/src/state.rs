@@ -34,7 +34,7 @@ pub struct Change {
 
 /// The objects of a cluster, with their history.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ClusterState {
     revision: u64,
     objects: BTreeMap<Key, Arc<Object>>,
     /// The newest last; their revisions have no gap.
@@ -43,7 +43,7 @@ pub struct State {
     dirty: BTreeSet<Key>,
 }
 
-impl State {
+impl ClusterState {
     pub fn revision(&self) -> u64 {
         self.revision
     }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn history_is_told_without_a_gap_or_not_at_all() {
-        let mut state = State::default();
+        let mut state = ClusterState::default();
         let key = Key::new(Kind::Namespace, "", "a");
         for _ in 0..HISTORY + 2 {
             state.put(key.clone(), Object::new(json!({"metadata": {"name": "a"}})).unwrap());

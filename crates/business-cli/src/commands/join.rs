@@ -29,7 +29,7 @@ pub(crate) mod kubeconfig;
 /// The settings of this call and of an earlier one.
 pub(crate) mod settings;
 
-use credentials::{Account, ClusterConnection, Credential, Expiry};
+use credentials::{Account, ClusterConnection, Expiry, ServiceAccountToken};
 use manifests::ManifestSelection;
 use settings::{JoinSettings, PreviousJoin, Route};
 use tunnel::{AgentConfig, TunnelAddress};
@@ -199,8 +199,8 @@ impl Join {
         member: &Api,
         settings: &JoinSettings,
         connection: &ClusterConnection,
-        controller: &Credential,
-        signer: Option<&Credential>,
+        controller: &ServiceAccountToken,
+        signer: Option<&ServiceAccountToken>,
     ) -> Result<Map<String, Value>, Failure> {
         let encoded = |text: &str| BASE64_STANDARD.encode(text);
         let mut data = Map::new();

@@ -1,4 +1,4 @@
-use super::join::credentials::{Account, Credential, bound_to};
+use super::join::credentials::{Account, ServiceAccountToken, bound_to};
 use super::join::kubeconfig::{in_secret, is_tunnelled, token_of, with_token};
 use super::join::{self, MEMBERS_ROLE, TOKEN_DAYS, secret_path_of, settings, tunnel};
 use super::member::{self, ClusterFlags, Clusters, text};
@@ -75,7 +75,7 @@ struct RenewedCredential {
     /// The kubeconfig before.
     before: String,
     old_token: Option<String>,
-    new: Credential,
+    new: ServiceAccountToken,
 }
 
 impl Rotate {

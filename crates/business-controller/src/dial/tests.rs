@@ -27,13 +27,13 @@ enum Manner {
 }
 
 /// A cluster that says its version to those who have a token, and who called it.
-struct Cluster {
+struct FakeCluster {
     port: u16,
     authority: Vec<u8>,
     heard: Arc<Mutex<Vec<String>>>,
 }
 
-impl Cluster {
+impl FakeCluster {
     async fn start() -> Self {
         Self::with(Manner::Answers).await
     }
@@ -165,7 +165,7 @@ impl Drop for Place {
 
 #[tokio::test]
 async fn a_cluster_is_reached_through_the_tunnel_and_by_its_own_certificate() {
-    let (cluster, place) = (Cluster::start().await, Place::new("reached"));
+    let (cluster, place) = (FakeCluster::start().await, Place::new("reached"));
     place.leads_to(cluster.port);
     let client = place.dialer().client(cluster.config("tunnel://member-7")).unwrap();
     assert_eq!(client.apiserver_version().await.unwrap().git_version, "v1.36.3");
@@ -177,7 +177,7 @@ async fn a_cluster_is_reached_through_the_tunnel_and_by_its_own_certificate() {
     assert!(chain(&refused).contains("cannot reach the cluster through the tunnel"), "{}", chain(&refused));
 
     let mut other = cluster.config("tunnel://member-7");
-    other.root_cert = Some(vec![Cluster::start().await.authority]);
+    other.root_cert = Some(vec![FakeCluster::start().await.authority]);
     let refused = place.dialer().client(other).unwrap().apiserver_version().await.unwrap_err();
     assert!(chain(&refused).contains("certificate"), "{}", chain(&refused));
     assert_eq!(cluster.heard.lock().unwrap().len(), 1, "nothing is said to a cluster of another authority");
@@ -185,7 +185,7 @@ async fn a_cluster_is_reached_through_the_tunnel_and_by_its_own_certificate() {
 
 #[tokio::test]
 async fn a_kubeconfig_may_name_a_proxy() {
-    let cluster = Cluster::start().await;
+    let cluster = FakeCluster::start().await;
     let (listener, port) = (TcpListener::bind("127.0.0.1:0").await.unwrap(), cluster.port);
     let proxy = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
@@ -219,7 +219,7 @@ async fn without_a_socket_a_cluster_behind_the_tunnel_cannot_be_used() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_never_answered_is_given_up() {
-    let (cluster, place) = (Cluster::with(Manner::Silent).await, Place::new("hanging"));
+    let (cluster, place) = (FakeCluster::with(Manner::Silent).await, Place::new("hanging"));
     place.leads_to(cluster.port);
     for config in [cluster.straight(), cluster.config("tunnel://member-7")] {
         let client = place.dialer().client(config).unwrap();
@@ -232,7 +232,7 @@ async fn a_list_that_is_never_answered_is_given_up() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_given_up() {
-    let (cluster, place) = (Cluster::with(Manner::Endless).await, Place::new("endless"));
+    let (cluster, place) = (FakeCluster::with(Manner::Endless).await, Place::new("endless"));
     place.leads_to(cluster.port);
     for config in [cluster.straight(), cluster.config("tunnel://member-7")] {
         let client = place.dialer().client(config).unwrap();

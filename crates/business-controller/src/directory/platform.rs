@@ -44,7 +44,7 @@ impl<T> Default for List<T> {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Cluster {
+struct PlatformCluster {
     metadata: Name,
     spec: ClusterSpec,
     status: ClusterStatus,
@@ -86,7 +86,7 @@ struct Address {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Credential {
+struct PlatformCredential {
     cluster_name: String,
     #[serde(rename = "caCert")]
     ca_cert: Option<String>,
@@ -102,8 +102,8 @@ impl PlatformSource {
     }
 
     async fn read(&self) -> Result<Listing, Error> {
-        let clusters: List<Cluster> = self.list("clusters").await?;
-        let credentials: List<Credential> = self.list("clustercredentials").await?;
+        let clusters: List<PlatformCluster> = self.list("clusters").await?;
+        let credentials: List<PlatformCredential> = self.list("clustercredentials").await?;
         let mut listing = Listing::default();
         for cluster in clusters.items {
             let name = &cluster.metadata.name;
@@ -142,7 +142,7 @@ impl DirectorySource for PlatformSource {
 }
 
 /// A cluster without a tenant may be used only by callers that act across tenants.
-fn entry(cluster: &Cluster) -> ClusterDescription {
+fn entry(cluster: &PlatformCluster) -> ClusterDescription {
     let tenant = &cluster.spec.tenant_id;
     ClusterDescription {
         tenants: if tenant.is_empty() { Vec::new() } else { vec![tenant.clone()] },
@@ -153,7 +153,10 @@ fn entry(cluster: &Cluster) -> ClusterDescription {
 }
 
 /// A kubeconfig for a cluster, unless it is locked or cannot be reached.
-fn kubeconfig(cluster: &Cluster, credential: Option<&Credential>) -> Result<Kubeconfig, Error> {
+fn kubeconfig(
+    cluster: &PlatformCluster,
+    credential: Option<&PlatformCredential>,
+) -> Result<Kubeconfig, Error> {
     let unusable = |why: &str| Error::Config(why.to_owned());
     if cluster.status.locked == Some(true) {
         return Err(unusable("the platform has locked it"));
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_cluster_is_reached_by_its_best_address() {
-        let cluster: Cluster = serde_json::from_value(json!({
+        let cluster: PlatformCluster = serde_json::from_value(json!({
             "metadata": { "name": "cls-a" },
             "spec": { "tenantID": "t1", "displayName": "A", "type": "Baremetal" },
             "status": { "addresses": [
@@ -203,15 +206,16 @@ mod tests {
             ] },
         }))
         .unwrap();
-        let credential = Credential { token: Some("secret".into()), ..Credential::default() };
+        let credential = PlatformCredential { token: Some("secret".into()), ..PlatformCredential::default() };
         let file = kubeconfig(&cluster, Some(&credential)).unwrap();
         let server = file.clusters[0].cluster.as_ref().unwrap().server.as_deref();
         assert_eq!(server, Some("https://a.example:443/x"));
         assert!(file.auth_infos[0].auth_info.as_ref().unwrap().token.is_some());
         assert_eq!(entry(&cluster).tenants, ["t1"]);
-        let why = |cluster: &Cluster, credential| kubeconfig(cluster, credential).unwrap_err().text();
+        let why = |cluster: &PlatformCluster, credential| kubeconfig(cluster, credential).unwrap_err().text();
         assert!(why(&cluster, None).contains("no credential"));
-        let locked = Cluster { status: ClusterStatus { locked: Some(true), ..cluster.status }, ..cluster };
+        let locked =
+            PlatformCluster { status: ClusterStatus { locked: Some(true), ..cluster.status }, ..cluster };
         assert!(why(&locked, Some(&credential)).contains("locked"));
     }
 }

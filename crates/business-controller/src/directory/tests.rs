@@ -28,13 +28,13 @@ const REVIEWS: &str = "/selfsubjectaccessreviews";
 
 /// A member cluster over HTTP that knows its callers by their tokens.
 #[derive(Clone, Debug)]
-struct Cluster {
-    state: Arc<Mutex<State>>,
+struct FakeCluster {
+    state: Arc<Mutex<FakeClusterState>>,
     port: u16,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FakeClusterState {
     uid: String,
     /// With what each may not do, as `VERB RESOURCE`.
     tokens: BTreeMap<String, Vec<String>>,
@@ -45,11 +45,12 @@ struct State {
     calls: Vec<(String, String)>,
 }
 
-impl Cluster {
+impl FakeCluster {
     async fn start(uid: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let state = Arc::new(Mutex::new(State { uid: uid.to_owned(), ..State::default() }));
+        let state =
+            Arc::new(Mutex::new(FakeClusterState { uid: uid.to_owned(), ..FakeClusterState::default() }));
         let cluster = Self { state, port };
         let serving = cluster.clone();
         tokio::spawn(async move {
@@ -66,7 +67,7 @@ impl Cluster {
         cluster
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FakeClusterState> {
         self.state.lock().unwrap()
     }
 
@@ -139,7 +140,7 @@ impl Cluster {
     }
 }
 
-impl State {
+impl FakeClusterState {
     fn said(&self, method: &Method, path: &str, body: &[u8], lacking: &[String]) -> Value {
         if path.ends_with(REVIEWS) && method == Method::POST {
             let mut review: Value = serde_json::from_slice(body).unwrap();
@@ -190,7 +191,7 @@ impl DirectorySource for FakeSource {
 struct Following {
     world: World,
     source: FakeSource,
-    cluster: Cluster,
+    cluster: FakeCluster,
     running: tokio::task::JoinHandle<()>,
 }
 
@@ -211,10 +212,10 @@ impl Following {
 
     /// By a source that is read so often.
     async fn read_every(period: Duration) -> Self {
-        Self::of(Cluster::start(UID).await, period).await
+        Self::of(FakeCluster::start(UID).await, period).await
     }
 
-    async fn of(cluster: Cluster, period: Duration) -> Self {
+    async fn of(cluster: FakeCluster, period: Duration) -> Self {
         let world = World::new();
         world.cx.members.remove("c1");
         world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
@@ -299,14 +300,14 @@ async fn credentials_change_without_a_gap() {
 
 #[tokio::test]
 async fn a_cluster_that_was_moved_is_seen_as_it_is_there_although_its_history_went_back() {
-    let cluster = Cluster::start(UID).await;
+    let cluster = FakeCluster::start(UID).await;
     cluster.has_quota(1_000, "2");
     let following = Following::of(cluster, LOOK).await;
     let member = following.member().unwrap();
     let pods = || member.observed.at("web").1.map(|quota| quota.spec_hard["pods"].to_string());
     assert_eq!(pods().as_deref(), Some("2"));
     // Its new home was made from a snapshot, and the old one still answers.
-    let restored = Cluster::start(UID).await;
+    let restored = FakeCluster::start(UID).await;
     restored.has_quota(900, "10");
     restored.lets_in(&token(1), &[]);
     following.tell(Ok(restored.listed(&token(1))));
@@ -316,7 +317,7 @@ async fn a_cluster_that_was_moved_is_seen_as_it_is_there_although_its_history_we
 #[tokio::test]
 async fn wrong_credentials_take_no_working_cluster_away_and_are_told() {
     let following = Following::start().await;
-    let other = Cluster::start("another").await;
+    let other = FakeCluster::start("another").await;
     other.lets_in(&token(1), &[]);
     following.cluster.lets_in(&token(2), &["create namespaces"]);
     let wrong = [
@@ -423,7 +424,7 @@ async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
         FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.was_read = true;
-    directory.add(ListedCluster { name: "c2".to_owned(), ..Cluster::start(UID).await.listed(&token(0)) });
+    directory.add(ListedCluster { name: "c2".to_owned(), ..FakeCluster::start(UID).await.listed(&token(0)) });
     let counted = |directory: &Directory| {
         directory.update_metrics();
         ["connecting", "unusable"]
@@ -464,7 +465,7 @@ async fn a_cluster_is_no_second_name_for_itself() {
     let source =
         FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
-    directory.add(Cluster::start(UID).await.listed(&token(0)));
+    directory.add(FakeCluster::start(UID).await.listed(&token(0)));
     directory.listed.get_mut("c1").unwrap().uid = Some(UID.to_owned());
     directory.refresh_records().await.unwrap();
     assert_eq!(directory.refused, BTreeMap::new());
@@ -477,8 +478,8 @@ async fn an_answer_to_a_question_at_another_address_registers_nobody() {
     let source =
         FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
-    let (wrong, right) = (Cluster::start("another").await, Cluster::start(UID).await);
-    let answer = |from: &Cluster, uid: &str| {
+    let (wrong, right) = (FakeCluster::start("another").await, FakeCluster::start(UID).await);
+    let answer = |from: &FakeCluster, uid: &str| {
         let query = ClusterQuery { name: "c1".to_owned(), fingerprint: from.listed(&token(0)).fingerprint };
         let answer = ClusterAnswer { query, uid: Some(uid.to_owned()), version: Some(uid.to_owned()) };
         ClusterAnswers { fleet: None, answers: vec![answer] }

@@ -14,11 +14,11 @@ pub fn v2_protobuf(document: &str) -> Option<Vec<u8>> {
     Some(root(document.as_object()?).0.as_slice().to_vec())
 }
 
-/// A message being written.
+/// Writes a message field by field.
 #[derive(Default)]
-struct Node(Message);
+struct MessageBuilder(Message);
 
-impl Node {
+impl MessageBuilder {
     fn message(&mut self, field: u32, message: &Self) {
         self.0.bytes(field, message.0.as_slice());
     }
@@ -101,37 +101,37 @@ impl Node {
     }
 }
 
-fn any(value: &Value) -> Node {
-    let mut message = Node::default();
+fn any(value: &Value) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     message.0.text(2, &value.to_string());
     message
 }
 
 /// Encodes an object. Any other value becomes an empty message.
-fn of(encode: fn(&Object) -> Node) -> impl Fn(&Value) -> Node {
+fn of(encode: fn(&Object) -> MessageBuilder) -> impl Fn(&Value) -> MessageBuilder {
     move |value| value.as_object().map(encode).unwrap_or_default()
 }
 
-fn root(document: &Object) -> Node {
-    let mut message = Node::default();
+fn root(document: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     message.texts(
         document,
         &[("swagger", 1), ("host", 3), ("basePath", 4), ("schemes", 5), ("consumes", 6), ("produces", 7)],
     );
     message.part(document, "info", 2, |info| {
-        let mut message = Node::default();
+        let mut message = MessageBuilder::default();
         message.texts(info, &[("title", 1), ("version", 2), ("description", 3)]);
         message.extensions(info, 7);
         message
     });
     message.part(document, "paths", 8, |paths| {
-        let mut message = Node::default();
+        let mut message = MessageBuilder::default();
         message.named(2, paths.iter().filter(|(name, _)| name.starts_with('/')), of(path_item));
         message
     });
     message.part(document, "definitions", 9, schemas);
     message.part(document, "parameters", 10, |parameters| {
-        let mut message = Node::default();
+        let mut message = MessageBuilder::default();
         message.named(1, parameters.iter(), of(parameter));
         message
     });
@@ -139,8 +139,8 @@ fn root(document: &Object) -> Node {
     message
 }
 
-fn path_item(item: &Object) -> Node {
-    let mut message = Node::default();
+fn path_item(item: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     let methods =
         [("get", 2), ("put", 3), ("post", 4), ("delete", 5), ("options", 6), ("head", 7), ("patch", 8)];
     for (method, field) in methods {
@@ -151,8 +151,8 @@ fn path_item(item: &Object) -> Node {
     message
 }
 
-fn operation(operation: &Object) -> Node {
-    let mut message = Node::default();
+fn operation(operation: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     message.texts(
         operation,
         &[
@@ -167,7 +167,7 @@ fn operation(operation: &Object) -> Node {
     );
     parameters(&mut message, operation, 8);
     message.part(operation, "responses", 9, |responses| {
-        let mut message = Node::default();
+        let mut message = MessageBuilder::default();
         message.named(1, responses.iter(), of(response));
         message
     });
@@ -176,7 +176,7 @@ fn operation(operation: &Object) -> Node {
     message
 }
 
-fn parameters(message: &mut Node, owner: &Object, field: u32) {
+fn parameters(message: &mut MessageBuilder, owner: &Object, field: u32) {
     let list = owner.get("parameters").and_then(Value::as_array).into_iter().flatten();
     for item in list.filter_map(Value::as_object) {
         let encoded =
@@ -185,15 +185,15 @@ fn parameters(message: &mut Node, owner: &Object, field: u32) {
     }
 }
 
-fn reference(object: &Object) -> Node {
-    let mut message = Node::default();
+fn reference(object: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     message.texts(object, &[("$ref", 1), ("description", 2)]);
     message
 }
 
 /// `Parameter`: in the body, in the query or in the path.
-fn parameter(parameter: &Object) -> Node {
-    let mut message = Node::default();
+fn parameter(parameter: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     match parameter.get("in").and_then(Value::as_str) {
         Some("body") => {
             message.texts(parameter, &[("description", 1), ("name", 2), ("in", 3)]);
@@ -217,25 +217,25 @@ fn parameter(parameter: &Object) -> Node {
 }
 
 /// `ResponseValue`.
-fn response(response: &Object) -> Node {
+fn response(response: &Object) -> MessageBuilder {
     if response.contains_key("$ref") {
         return reference(response).inside(2);
     }
-    let mut message = Node::default();
+    let mut message = MessageBuilder::default();
     message.texts(response, &[("description", 1)]);
     message.part(response, "schema", 2, |object| schema(object).inside(1));
     message.inside(1)
 }
 
 /// `Definitions` and `Properties`.
-fn schemas(schemas: &Object) -> Node {
-    let mut message = Node::default();
+fn schemas(schemas: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     message.named(1, schemas.iter(), of(schema));
     message
 }
 
-fn schema(object: &Object) -> Node {
-    let mut message = Node::default();
+fn schema(object: &Object) -> MessageBuilder {
+    let mut message = MessageBuilder::default();
     message.texts(
         object,
         &[
@@ -272,14 +272,14 @@ fn schema(object: &Object) -> Node {
     match object.get("additionalProperties") {
         Some(Value::Object(items)) => message.message(21, &schema(items).inside(1)),
         Some(Value::Bool(_)) => {
-            let mut allowed = Node::default();
+            let mut allowed = MessageBuilder::default();
             allowed.0.flag(2, object.get("additionalProperties") == Some(&Value::Bool(true)));
             message.message(21, &allowed);
         }
         _ => {}
     }
     if object.contains_key("type") {
-        let mut kinds = Node::default();
+        let mut kinds = MessageBuilder::default();
         kinds.texts(object, &[("type", 1)]);
         message.message(22, &kinds);
     }

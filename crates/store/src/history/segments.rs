@@ -66,12 +66,12 @@ pub(super) enum Lookup {
 /// reads for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct SegmentCache {
-    state: Mutex<State>,
+    state: Mutex<SegmentCacheState>,
     requested: Notify,
 }
 
 impl SegmentCache {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SegmentCacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +124,7 @@ impl SegmentCache {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SegmentCacheState {
     cached: Vec<CachedSegment>,
     /// In order of arrival.
     waiters: VecDeque<Waiter>,
@@ -146,7 +146,7 @@ struct Waiter {
     answer: oneshot::Sender<Answer>,
 }
 
-impl State {
+impl SegmentCacheState {
     fn find(&mut self, generation: u64, after: Revision, now: Instant) -> Option<Arc<Segment>> {
         let covering = self.cached.iter_mut().filter(|cached| cached.segment.covers(generation, after));
         let furthest = covering.max_by_key(|cached| cached.segment.to)?;

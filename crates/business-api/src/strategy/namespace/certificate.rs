@@ -3,7 +3,7 @@
 use super::super::is_tenant_administrator;
 use super::{internal_decode_error, lineage};
 use crate::certificates::rate_limit::RateLimitKey;
-use crate::certificates::{CertificateRequest, Certificates, Credential};
+use crate::certificates::{CertificateAndKey, CertificateRequest, Certificates};
 use crate::kind_ids::{PLATFORM, TENANT};
 use crate::kinds::platform;
 use crate::role_bindings::ObjectBindings;
@@ -311,7 +311,7 @@ fn not_ready_warning(status: &NamespaceStatus) -> Option<String> {
     None
 }
 
-fn certificate_json(credential: &Credential) -> Value {
+fn certificate_json(credential: &CertificateAndKey) -> Value {
     let encoded = |text: &str| BASE64_STANDARD.encode(text);
     json!({
         "certPem": encoded(&credential.issued.certificate),

@@ -50,7 +50,7 @@ pub(crate) struct Tokens<'a> {
 }
 
 /// A token of a service account.
-pub(crate) struct Credential {
+pub(crate) struct ServiceAccountToken {
     user: &'static str,
     pub(crate) token: String,
     pub(crate) expiry: Expiry,
@@ -76,7 +76,7 @@ impl Expiry {
 
 impl Tokens<'_> {
     /// Creates a token.
-    pub(crate) async fn create(&self, days: u32) -> Result<Credential, Failure> {
+    pub(crate) async fn create(&self, days: u32) -> Result<ServiceAccountToken, Failure> {
         let Self { cluster, account, .. } = self;
         let (key, value) = self.label;
         let secret = json!({
@@ -105,12 +105,12 @@ impl Tokens<'_> {
             return Err(Failure::Other(format!("{} gave no token for {account}", cluster.server())));
         }
         let expiry = Expiry::of(text(&answer, "/status/expirationTimestamp"));
-        Ok(Credential { user: account, token, expiry, bound_to })
+        Ok(ServiceAccountToken { user: account, token, expiry, bound_to })
     }
 
     /// Revokes all tokens that are older than this one, also those of an interrupted call, but not one that is made at
     /// the same time. Returns the deleted Secrets.
-    pub(crate) async fn revoke_before(&self, kept: &Credential) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn revoke_before(&self, kept: &ServiceAccountToken) -> Result<Vec<String>, Failure> {
         let all = self.all().await?;
         let made =
             |secret: &Value| text(secret, "/metadata/creationTimestamp").parse::<jiff::Timestamp>().ok();
@@ -178,7 +178,11 @@ impl ClusterConnection {
     }
 
     /// A kubeconfig that runs no program and reads no file.
-    pub(crate) fn kubeconfig(&self, cluster: &str, credential: &Credential) -> Result<String, Failure> {
+    pub(crate) fn kubeconfig(
+        &self,
+        cluster: &str,
+        credential: &ServiceAccountToken,
+    ) -> Result<String, Failure> {
         let authority = (!self.authority.is_empty()).then(|| BASE64_STANDARD.encode(&self.authority));
         let entry: Map<String, Value> = [
             ("server", Some(self.server.clone())),
@@ -189,7 +193,7 @@ impl ClusterConnection {
         .into_iter()
         .filter_map(|(key, text)| Some((key.to_owned(), json!(text?))))
         .collect();
-        let Credential { user, token, .. } = credential;
+        let ServiceAccountToken { user, token, .. } = credential;
         let config: Value = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": cluster,
             "clusters": [{"name": cluster, "cluster": entry}],

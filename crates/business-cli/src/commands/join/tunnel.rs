@@ -1,4 +1,4 @@
-use super::credentials::{ClusterConnection, Credential, Tokens};
+use super::credentials::{ClusterConnection, ServiceAccountToken, Tokens};
 use super::kubeconfig::{TUNNEL_SCHEME, in_secret};
 use super::{manifests, text};
 use crate::api::Api;
@@ -168,7 +168,7 @@ pub(crate) fn tokens<'a>(host: &'a Api, members_namespace: &'a str, cluster: &'a
 }
 
 /// The agents' Secret.
-pub(super) fn secret(token: &Credential, authority: Option<&str>) -> Value {
+pub(super) fn secret(token: &ServiceAccountToken, authority: Option<&str>) -> Value {
     let mut data = Map::from_iter([("token".to_owned(), json!(token.token))]);
     data.extend(authority.map(|authority| (AUTHORITY_KEY.to_owned(), json!(authority))));
     json!({

@@ -1,5 +1,5 @@
 use crate::api::Api;
-use crate::commands::join::credentials::{Credential, Tokens, bound_to};
+use crate::commands::join::credentials::{ServiceAccountToken, Tokens, bound_to};
 use crate::commands::join::tunnel;
 use crate::commands::member::text;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub(super) struct Agents<'a> {
     tokens: Tokens<'a>,
     /// The token before, in base64, as their Secret has it.
     before: String,
-    pub(super) new: Credential,
+    pub(super) new: ServiceAccountToken,
 }
 
 impl<'a> Agents<'a> {

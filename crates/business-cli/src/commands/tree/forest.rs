@@ -37,7 +37,7 @@ pub(crate) enum NodeKind {
 
 /// A tenant, a project or a namespace.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct TreeNode {
     pub(crate) kind: NodeKind,
     pub(crate) name: String,
     pub(crate) display_name: String,
@@ -50,7 +50,7 @@ pub(crate) struct Node {
 /// Everything that the caller sees, as trees. Parents come before their children in `nodes`.
 #[derive(Debug, Default)]
 pub(crate) struct Forest {
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<TreeNode>,
     pub(crate) roots: Vec<usize>,
     projects: HashMap<String, usize>,
     tenants: HashMap<String, usize>,
@@ -166,7 +166,7 @@ impl Selection<'_> {
     }
 
     /// The matching entries of a node.
-    pub(crate) fn entries_of<'n>(&'n self, node: &'n Node) -> impl Iterator<Item = Entry<'n>> {
+    pub(crate) fn entries_of<'n>(&'n self, node: &'n TreeNode) -> impl Iterator<Item = Entry<'n>> {
         node.usage.iter().flat_map(move |(cluster, usage)| {
             let taken =
                 usage.iter().filter(|(resource, quota)| self.matches(node.kind, cluster, resource, quota));
@@ -182,8 +182,8 @@ impl Forest {
         for tenant in tenants {
             let name = tenant.metadata.name;
             let usage = quota_usage(tenant.spec.clusters, tenant.status.clusters);
-            let node = Node::new(NodeKind::Tenant, name.clone(), usage);
-            let at = forest.push(Node { display_name: tenant.spec.display_name, ..node }, None);
+            let node = TreeNode::new(NodeKind::Tenant, name.clone(), usage);
+            let at = forest.push(TreeNode { display_name: tenant.spec.display_name, ..node }, None);
             forest.tenants.insert(name, at);
         }
         forest.push_projects(projects);
@@ -220,7 +220,7 @@ impl Forest {
         }
     }
 
-    fn push(&mut self, mut node: Node, parent: Option<usize>) -> usize {
+    fn push(&mut self, mut node: TreeNode, parent: Option<usize>) -> usize {
         let at = self.nodes.len();
         node.parent = parent;
         self.nodes.push(node);
@@ -340,7 +340,7 @@ impl Forest {
     }
 }
 
-impl Node {
+impl TreeNode {
     fn new(kind: NodeKind, name: String, usage: UsageByCluster) -> Self {
         Self {
             kind,
@@ -354,7 +354,7 @@ impl Node {
     }
 }
 
-fn project_node(project: Project) -> Node {
+fn project_node(project: Project) -> TreeNode {
     let (locked, deleting) = (project.status.locked == Some(true), project.is_deleting());
     let phase = match (deleting, locked) {
         (true, _) => "Terminating",
@@ -368,11 +368,11 @@ fn project_node(project: Project) -> Node {
             of_cluster.entry(resource).or_default().held = ZeroDefault(amount);
         }
     }
-    let node = Node::new(NodeKind::Project, project.metadata.name, usage);
-    Node { display_name: project.spec.display_name, phase: phase.to_owned(), ..node }
+    let node = TreeNode::new(NodeKind::Project, project.metadata.name, usage);
+    TreeNode { display_name: project.spec.display_name, phase: phase.to_owned(), ..node }
 }
 
-fn namespace_node(namespace: Namespace) -> Node {
+fn namespace_node(namespace: Namespace) -> TreeNode {
     let phase = if namespace.is_deleting() { "Terminating" } else { namespace.status.phase.as_str() };
     let charged = namespace.status.charged(&namespace.spec);
     let mut usage: BTreeMap<String, QuotaUsage> = BTreeMap::new();
@@ -386,8 +386,8 @@ fn namespace_node(namespace: Namespace) -> Node {
         usage.entry(resource.clone()).or_default().used = ZeroDefault(*amount);
     }
     let name = format!("{}/{}", namespace.spec.cluster_name, namespace.spec.namespace);
-    let node = Node::new(NodeKind::Namespace, name, [(namespace.spec.cluster_name, usage)].into());
-    Node { phase: phase.to_owned(), ..node }
+    let node = TreeNode::new(NodeKind::Namespace, name, [(namespace.spec.cluster_name, usage)].into());
+    TreeNode { phase: phase.to_owned(), ..node }
 }
 
 /// Limits and allocated amounts, by cluster.

@@ -1,4 +1,4 @@
-use super::forest::{Entry, Forest, Node, NodeKind, Selection, VisibleNodes};
+use super::forest::{Entry, Forest, NodeKind, Selection, TreeNode, VisibleNodes};
 use crate::amount::{self, Bar};
 use crate::screen::{Screen, Tone, sanitize_line};
 use meta::quantity::Quantity;
@@ -16,7 +16,7 @@ struct TreeLine<'a> {
     /// The branches before the name.
     prefix: String,
     /// The node, on the first of its lines.
-    node: Option<&'a Node>,
+    node: Option<&'a TreeNode>,
     usage: Option<FormattedUsage<'a>>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn render(
 /// Adds the lines of one node; `continuation` is the prefix of all lines after the first.
 fn push_node_lines<'a>(
     lines: &mut Vec<TreeLine<'a>>,
-    node: &'a Node,
+    node: &'a TreeNode,
     pending: &PendingNode<'a>,
     continuation: &str,
     wide: bool,
@@ -270,7 +270,7 @@ impl TreeLine<'_> {
 }
 
 /// `tenant acme`; others by name, with an unusual phase.
-fn label(node: &Node) -> String {
+fn label(node: &TreeNode) -> String {
     match (node.kind, node.phase.as_str()) {
         (NodeKind::Tenant, _) => format!("tenant {}", node.name),
         (_, "" | "Active" | "Available") => node.name.clone(),
