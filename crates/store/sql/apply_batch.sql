@@ -1,16 +1,18 @@
--- One batch of writes, in one transaction, by one statement: no lock is held while a client thinks.
+-- Applies one batch of writes in one transaction and one statement: no lock is held while a client is waited for.
 --
---   e_  the objects' rows and their events, one element a write. A move has two: 'd' is what leaves, and 'm' right behind
---       it what arrives and is decided; the other one goes with it
---   s_  the scopes that the writes pay or stand for; s_row is the scope's own row of the ledger
---   l_  the rows of the ledger concerned, the sums of what the writes do to each, and new limits
---   c_  the places that are claimed or given back
---   p_detail  the same write by write, for decide_each(); NULL when the batch is tried
+-- The prefix of an array says what its elements are. batch.rs, batch/rows.rs and batch/charge.rs build the arrays.
+--   e_  entries: the change of an object's row, with its event. A write has one entry, but a move has two: 'd' deletes
+--       the row at the old key, and 'm', the next entry, inserts it at the new key. The outcome of 'm' is that of both
+--   s_  scopes that the writes pay or stand for; s_row is the index of the scope's own row of the ledger in l_
+--   l_  rows of the ledger: for each the sums of the changes by all writes, and its new limit
+--   c_  claims that are made or given up
+-- p_detail has the same changes write by write, for decide_each(). It is NULL for an optimistic batch.
 --
--- Indices count from 1; 0 is none. A batch is tried first: what its writes say of the rows is taken to be so, and the
--- sums must fit whole. Otherwise SB002, or a unique violation, ends the transaction, and the writer sends the batch
--- again with p_detail, to have each write decided by itself. p_rehearse takes everything back at the end, with the outcomes
--- as the error's detail; NULL does so only when a write is refused: all of them are made, or none.
+-- Indices start at 1; 0 means none. An optimistic batch relies on the rows being as its writes expect, and needs the
+-- sums to fit. If not, SB002 or a unique violation ends the transaction. Then the writer sends the batch again with
+-- p_detail, and each write is decided by itself.
+-- p_rehearse: true rolls everything back at the end (SB003, with the outcomes in the error's detail); NULL does so only
+-- if a write is refused, so that all writes are made or none; false rolls nothing back.
 CREATE FUNCTION {apply_batch}(
     p_writer uuid, p_seq bigint, p_children_max bigint, p_notify boolean, p_pooled boolean, p_rehearse boolean,
     p_stands smallint[], p_required boolean[], p_together boolean, p_grows boolean, p_detail json,
@@ -34,7 +36,7 @@ SET jit = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-    -- 2^63 - 1 whole units, the largest quantity: the limit of what is unlimited
+    -- The largest quantity, 2^63 - 1 units: the limit of a key that has none.
     amount_max CONSTANT numeric := {amount_max};
     entries CONSTANT int := cardinality(e_op);
     ancestors_max CONSTANT int := {ancestors_max};
@@ -47,25 +49,27 @@ DECLARE
     c_holder uuid[]; c_was uuid[]; a_kind smallint[]; a_name text[]; holding json;
 BEGIN
     IF p_pooled THEN
-        -- A transaction of a pooler: what the session says may be anybody's, and a client that stalls before its
-        -- COMMIT must not keep the counter.
+        -- Another client of the pooler may have set anything in this session, and a client that stalls before its
+        -- COMMIT must not keep the counter locked.
         PERFORM set_config('lock_timeout', '5s', true), set_config('synchronous_commit', 'on', true),
                 set_config('idle_in_transaction_session_timeout', '100ms', true);
     END IF;
-    -- before the lock: nobody else asks for this row
+    -- Before the counter is locked: no other writer uses these rows.
     DELETE FROM batches b WHERE b.writer = p_writer AND b.seq = (
         SELECT o.seq FROM batches o WHERE o.writer = p_writer AND o.seq < p_seq ORDER BY o.seq DESC LIMIT 1);
 
-    -- THE COUNTER. Its row lock makes commit order revision order. In READ COMMITTED whoever had to wait for it has the
-    -- condition checked again on the newest version of the row (EvalPlanQual): a larger value passes as well.
+    -- THE COUNTER. Its row lock makes commit order revision order. In READ COMMITTED a transaction that had to wait for
+    -- the lock checks the condition again on the newest version of the row (EvalPlanQual): a larger value passes as
+    -- well.
     UPDATE rev SET v = rev.v + entries WHERE rev.v >= (SELECT max(r.v) FROM rev r)
     RETURNING rev.v - entries, rev.held, rev.held AND rev.held_reason = 'an import is under way'
     INTO STRICT base, is_held, is_importing;
-    -- Each statement from here on has a snapshot of its own, so that it sees what the writer before has committed.
+    -- Each statement from here on has a snapshot of its own, so it sees what the previous holder of the lock has
+    -- committed.
     detail := array_fill(NULL::text, ARRAY[entries]);
 
-    -- THE ROWS that quota is decided from. Each key is looked up by itself: as a join it could become one pass over
-    -- a table that was small when the plan was made.
+    -- THE ROWS that decide about quota. LATERAL with LIMIT 1 looks up each key by itself: a plain join could be planned
+    -- as a scan of the whole table, if the table is small when the generic plan is made.
     IF cardinality(s_name) > 0 THEN
         SELECT array_agg(x.found), array_agg(x.tenant), array_agg(x.parent_kind), array_agg(x.parent),
                array_agg(x.deleting), array_agg(x.locked), array_agg(false)
@@ -103,7 +107,7 @@ BEGIN
             ORDER BY k.i) x;
     END IF;
 
-    -- ALL WRITES TOGETHER: scopes that take them, rows that have room for the sums, places that are free.
+    -- ALL WRITES TOGETHER: whether the scopes accept them, the rows have room for the sums, and the places are free.
     fits := p_together AND NOT (is_held AND p_grows) AND NOT is_importing;
     IF fits AND cardinality(s_name) > 0 THEN
         SELECT bool_and(s_payer[k.i] IS NULL
@@ -112,8 +116,8 @@ BEGIN
         INTO fits FROM generate_series(1, cardinality(s_name)) AS k(i);
     END IF;
     IF fits AND true = ANY (s_fresh) THEN
-        -- What is new cannot close a circle, but what stands above its scope has to exist. Level by level: a recursive query
-        -- takes longer to start than this to end.
+        -- A new object cannot close a cycle, but all scopes above the one that it pays must exist. The loop goes up by
+        -- one level at a time for all scopes: a recursive query takes longer to start than this loop to end.
         a_kind := s_parent_kind; a_name := s_parent;
         WHILE fits AND array_remove(a_name, NULL) <> '{}' LOOP
             SELECT bool_and(o.uid IS NOT NULL OR NOT coalesce(p_required[k.kind], false)),
@@ -125,13 +129,15 @@ BEGIN
                 WHERE o.kind = p_stands[k.kind] AND o.namespace = '' AND o.name = k.name COLLATE "C"
                 LIMIT 1) o ON true;
             steps := steps + 1;
-            -- the scope itself is one, too
+            -- The scope that is paid counts, too.
             fits := fits AND steps < ancestors_max;
         END LOOP;
     END IF;
     IF fits AND cardinality(l_key) > 0 THEN
-        -- What is mandatory is carried whole: as many limited keys as the domains count. Rows with a ceiling or an excess,
-        -- and limits that children might contradict, are decided one by one.
+        -- In a mandatory domain each object whose keys are checked must carry every limited key. So there must be as
+        -- many rows of limited keys that all these objects carry as the domains have limits. A row with a ceiling or an
+        -- excess does not fit here, nor does a limit that existing children might contradict: decide_each() decides
+        -- about them.
         SELECT bool_and(k.ceiling IS NULL AND k.excess = 0 AND
                         CASE WHEN k.key <> '' THEN
                                  (k.grow = 0 OR k.allocated + k.grow <= coalesce(k.hard, amount_max))
@@ -156,7 +162,7 @@ BEGIN
         INTO fits FROM generate_series(1, cardinality(c_domain)) AS k(i);
     END IF;
 
-    -- WHAT THE ROWS SAY of each write, unless the batch is tried.
+    -- THE OBJECTS' ROWS: whether each is as its write expects. An optimistic batch relies on that.
     IF p_detail IS NULL THEN
         IF NOT fits THEN
             RAISE EXCEPTION 'a batch of writer % does not fit whole', p_writer USING ERRCODE = 'SB002';
@@ -169,7 +175,7 @@ BEGIN
                          WHEN o.uid <> k.uid OR o.rv <> k.expected OR (o.deleting AND NOT k.deleting) THEN 4
                          ELSE 0 END)::smallint AS code
             FROM (SELECT e_op[g.i] AS op, e_uid[g.i] AS uid, e_expected[g.i] AS expected, e_deleting[g.i] AS deleting, g.i
-                  -- OFFSET 0 keeps the subquery apart: each subscript is evaluated once.
+                  -- OFFSET 0 keeps the planner from merging the subquery: each subscript is evaluated once.
                   FROM generate_series(1, entries) AS g(i) OFFSET 0) k
             LEFT JOIN LATERAL (
                 SELECT o.uid, o.rv, o.deleting FROM objects o
@@ -177,13 +183,13 @@ BEGIN
                 LIMIT 1) o ON true
             ORDER BY k.i) x;
         IF is_importing THEN
-            -- What is to lie in a scope may come with the next batch of the import.
+            -- No scope is deleted: the next batch of the import may bring objects that pay it.
             SELECT array_agg(CASE WHEN outcome[k.i] = 0 AND e_op[k.i] = 'd' AND e_kind[k.i] = ANY (p_stands) THEN 7::smallint
                                   ELSE outcome[k.i] END ORDER BY k.i)
             INTO outcome FROM generate_series(1, entries) AS k(i);
         END IF;
         IF 'm' = ANY (e_op) THEN
-            -- Whether the object is as it was read comes before whether its new place is free.
+            -- A wrong row at the old key (3 or 4) is reported before a row that exists at the new key (1 or 2).
             SELECT array_agg(CASE WHEN e_op[k.i] = 'm' THEN greatest(outcome[k.i - 1], outcome[k.i]) ELSE outcome[k.i] END
                              ORDER BY k.i)
             INTO outcome FROM generate_series(1, entries) AS k(i);
@@ -191,7 +197,7 @@ BEGIN
         fits := fits AND 0 = ALL (outcome);
     END IF;
 
-    -- THE TOTALS afterwards.
+    -- THE NEW VALUES of the ledger's rows and of the claims.
     IF fits THEN
         IF cardinality(l_key) > 0 THEN
             SELECT array_agg(k.delta <> 0 OR k.child <> 0 OR k.sets OR k.more_limits <> 0),
@@ -227,8 +233,8 @@ BEGIN
             DETAIL = json_build_object('base', base, 'outcome', outcome, 'detail', detail)::text;
     END IF;
 
-    -- THE OBJECTS AND THEIR HISTORY. The conditions repeat what each write expects of its row: fewer rows than writes
-    -- end the transaction.
+    -- THE OBJECTS AND THEIR EVENTS. The conditions repeat what each write expects of its row. If fewer rows change than
+    -- writes were accepted, the transaction ends.
     IF 'd' = ANY (e_op) THEN
         WITH removed AS (
             DELETE FROM objects o USING generate_series(1, entries) AS k(i)
@@ -272,9 +278,9 @@ BEGIN
         RAISE EXCEPTION 'rows are not as writer % says', p_writer USING ERRCODE = 'SB002';
     END IF;
 
-    -- THE LEDGER. A row keeps the ceiling it has while it is above its limit, and gets one here only with a limit that was
-    -- put below what is allocated: LEAST passes over NULL, so a row without a ceiling must be told apart. What is above its
-    -- limit without one violates the CHECK.
+    -- THE LEDGER. A row that is above its limit keeps its ceiling, lowered to what is allocated. It gets a new one only
+    -- where l_yields says that it may be above its limit. A row above its limit without a ceiling violates the CHECK.
+    -- LEAST ignores NULL, so it must not be used for a row that has no ceiling.
     IF true = ANY (l_changed) THEN
         INSERT INTO ledger AS g (
             scope_kind, scope, domain, key, listed, mandatory, limits, children, hard, allocated, excess, ceiling)
@@ -328,15 +334,16 @@ BEGIN
         ON CONFLICT ON CONSTRAINT claims_pkey DO UPDATE SET uid = excluded.uid;
     END IF;
 
-    -- THE PROOF of the batch's outcome.
+    -- THE PROOF that the batch was committed. If there is a row with the same or a later number, the batch was
+    -- cancelled.
     INSERT INTO batches (writer, seq, base, outcome, detail)
     SELECT p_writer, p_seq, base, outcome, detail
     WHERE NOT EXISTS (SELECT FROM batches b WHERE b.writer = p_writer AND b.seq >= p_seq);
     IF NOT FOUND THEN
         RAISE EXCEPTION 'batch % of writer % is cancelled', p_seq, p_writer USING ERRCODE = 'SB001';
     END IF;
-    -- A session of any database that listens and never reads fills the server's one queue. Then no commit that notifies
-    -- succeeds, while everybody finds changes without being told, too.
+    -- A session of any database that listens and never reads fills the server's one notification queue. When it is
+    -- full, each commit that notifies fails. So nothing is notified from half full on: readers also poll.
     IF p_notify THEN
         IF pg_notification_queue_usage() < 0.5 THEN
             PERFORM pg_notify('store', (base + entries)::text || ' ' || p_writer::text);

@@ -1,11 +1,14 @@
--- Decides each write of a batch by itself, in order, with running totals. Called with the counter's lock held.
+-- Decides each write of a batch by itself, in order, with running totals. The caller holds the counter's lock.
 --
--- p_detail holds arrays, the parts of a write one behind the other:
---   q_  one element a write: its entry, its own scope, the scope it pays, and the last of its terms, limits and claims
---   t_  what a write does to a row of the ledger: keys before their domain, the scope's own row last
---   h_  the limits of the write's own scope that change
---       h_undercut: 0 a limit stays at or above what is allocated, 1 not where there was none, 2 never
---   w_  the places that it takes or gives back, as indices of c_
+-- p_detail holds arrays. batch/charge.rs builds them. In t_, h_ and w_ the elements of one write follow each other.
+--   q_  one element a write: its entry, the scope that it stands for (q_own) and the scope that it pays (q_scope)
+--       q_fresh: the object is new in the scope that it pays; q_grows: an amount rises there, or a domain is new;
+--       q_keyed: its keys change there, so mandatory keys are checked; q_raises: it grants more than before
+--       q_hold, q_why: the hold that its charge becomes; q_term, q_limit, q_place: its last element in t_, h_, w_
+--   t_  terms: the change of one row of the ledger. The keys of a domain come before the domain, the scope's row last
+--   h_  the new limits of the scope that the write stands for
+--       h_undercut: 0 the limit may not be below what is allocated, 1 it may where there was no limit, 2 it may always
+--   w_  the claims that are made or given up, as indices of c_
 CREATE FUNCTION {decide_each}(
     is_held boolean, p_children_max bigint, p_stands smallint[], p_required boolean[], p_detail json,
     INOUT outcome smallint[], INOUT detail text[],
@@ -55,7 +58,7 @@ BEGIN
         e := q_entry[q]; own := q_own[q]; scope := q_scope[q];
         violations := NULL;
 
-        -- Whether the scope is there for the writer comes before everything, also before whether a name is taken.
+        -- A scope that does not exist for the writer is reported first, even before a name that is taken (1 or 2).
         IF scope > 0 AND (q_grows[q] OR q_keyed[q]) AND outcome[e] < 3 THEN
             IF NOT s_found[scope] THEN
                 violations := json_build_object('kind', 'ScopeMissing', 'scope_kind', s_kind[scope], 'scope', s_name[scope]);
@@ -72,7 +75,7 @@ BEGIN
             CONTINUE;
         END IF;
 
-        -- The scope that is to carry the charge.
+        -- The scope that the object pays.
         IF scope > 0 AND (q_grows[q] OR q_keyed[q]) THEN
             IF q_grows[q] AND s_deleting[scope] THEN
                 violations := concat_ws(',', violations, json_build_object(
@@ -88,8 +91,9 @@ BEGIN
                     'kind', 'TooManyChildren', 'scope_kind', s_kind[scope], 'scope', s_name[scope],
                     'children', p_children_max));
             END IF;
-            -- A chain that held once in this batch holds until its end: a scope with children is not deleted, and
-            -- whoever changes his parent looks himself. Only he can close a circle.
+            -- s_sound: a write of the batch has found that all ancestors of the scope exist. That holds until the end
+            -- of the batch, because a scope with children is not deleted. Only a scope that is created or changes its
+            -- parent can close a cycle, so it always checks.
             IF q_fresh[q] AND (own > 0 OR NOT s_sound[scope]) THEN
                 up_kind := s_kind[scope]; up := s_name[scope]; steps := 0;
                 LOOP
@@ -126,7 +130,7 @@ BEGIN
                     END IF;
                 END LOOP;
             END IF;
-            -- What it owes above its limits goes with a scope, and nobody above has admitted it.
+            -- A scope with an excess is not moved: the excess would count in new ancestors, which have not accepted it.
             IF q_fresh[q] AND own > 0 AND e_op[e] = 'u' AND EXISTS (
                 SELECT FROM ledger g WHERE g.scope_kind = s_kind[own] AND g.scope = s_name[own] COLLATE "C" AND g.excess <> 0)
             THEN
@@ -134,8 +138,8 @@ BEGIN
                     'kind', 'ScopeOverdrawn', 'scope_kind', s_kind[own], 'scope', s_name[own]));
             END IF;
 
-            -- The amounts and keys. Each term asks the rows of its own scope only where there is something above a limit: a write
-            -- may have thousands of keys, and nobody else is served meanwhile.
+            -- The amounts and keys. The rows of the write's own scope are searched only if one of them has an excess: a
+            -- write may have thousands of keys, and no other writer can go on meanwhile.
             keys := 0;
             overdrawn := own > 0 AND EXISTS (SELECT FROM generate_series(1, cardinality(l_key)) AS k(i)
                                              WHERE l_scope[k.i] = own AND l_excess[k.i] > 0);
@@ -144,8 +148,9 @@ BEGIN
                 CONTINUE WHEN l_scope[r] <> scope;
                 IF l_key[r] <> '' THEN
                     was := coalesce(l_hard[r], amount_max);
-                    -- What its own children have above its limit counts here already: a raise takes it over, unless this
-                    -- row is above its limit itself. What would go when they have less would stay granted.
+                    -- The excess of the write's own scope counts in this row already. A raise takes it over, so only
+                    -- the rest needs room. If this row is above its limit, nothing is taken over: an excess ends when
+                    -- the children shrink, but a raised charge stays.
                     taken := 0;
                     IF t_delta[t] > 0 AND overdrawn THEN
                         SELECT coalesce(max(l_excess[k.i]), 0) INTO taken
@@ -196,7 +201,8 @@ BEGIN
             END LOOP;
         END IF;
 
-        -- Its own limits. An amount that was let in above a limit does not forbid to raise the limit.
+        -- The limits of the scope that the write stands for. A limit that is below what is allocated may be raised,
+        -- even if it is still below afterwards.
         FOR h IN limit_first..limit_last LOOP
             r := h_row[h]; at := l_scope[r];
             IF l_key[r] = '' THEN
@@ -237,7 +243,7 @@ BEGIN
             CONTINUE;
         END IF;
 
-        -- Accepted: the running totals.
+        -- The write is accepted: update the running totals.
         uneven := '{}';
         FOR t IN term_first..term_last LOOP
             r := t_row[t];
@@ -263,7 +269,7 @@ BEGIN
                 l_limits[at] := l_limits[at] + (h_hard[h] IS NOT NULL)::int - (l_hard[r] IS NOT NULL)::int;
                 l_changed[at] := true;
                 l_hard[r] := h_hard[h];
-                -- what exists keeps what it has, and nothing above it
+                -- Whether what is allocated now may stay above the limit: it becomes the row's ceiling.
                 l_yields[r] := h_undercut[h] > 0;
                 IF l_excess[r] <> 0 OR l_allocated[r] > l_hard[r] THEN uneven := uneven || r; END IF;
             END IF;
@@ -279,17 +285,17 @@ BEGIN
         END LOOP;
         IF own > 0 THEN
             s_found[own] := e_op[e] <> 'd' OR NOT coalesce(p_required[s_kind[own]], false);
-            -- What is there without its object has only lost its limits: others may pay it behind this write.
+            -- A scope that exists without its object has only lost its limits: later writes may pay it.
             s_gone[own] := e_op[e] = 'd' AND coalesce(p_required[s_kind[own]], true);
             s_tenant[own] := CASE WHEN e_op[e] <> 'd' THEN e_tenant[e] END;
             s_deleting[own] := e_op[e] <> 'd' AND e_deleting[e];
             s_locked[own] := e_op[e] <> 'd' AND e_locked[e];
-            -- from the object: q_scope is 0 also for a write that charges nothing new
+            -- From the entry: q_scope is 0 for a write that changes no charge.
             s_parent_kind[own] := CASE WHEN e_op[e] <> 'd' THEN e_scope_kind[e] END;
             s_parent[own] := CASE WHEN e_op[e] <> 'd' THEN e_scope[e] END;
         END IF;
-        -- What lies above a limit now counts above for the writes that follow. Where no write of the batch asks for that row,
-        -- settle_excess() does it in the end.
+        -- A new excess counts in the scope above for the writes that follow. If the batch does not have the row there,
+        -- settle_excess() changes it at the end.
         FOREACH at IN ARRAY uneven LOOP
             LOOP
                 above := greatest(l_allocated[at] - coalesce(l_hard[at], amount_max), 0) - l_excess[at];

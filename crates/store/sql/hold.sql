@@ -1,6 +1,6 @@
--- Makes an amount count that no object stands for, even above the limits of its scope, or one that counts already be
--- another one. False when there is no such scope; a unique violation when the uid counts elsewhere already, or is an
--- object's.
+-- Makes amounts count without an object, even above the limits of their scope. They replace an earlier hold of the same
+-- uid. Returns false if the scope does not exist. A unique violation means that the uid is an object's, or that its
+-- hold is one of another scope or place.
 CREATE FUNCTION {hold_amounts}(
     p_stands smallint[], p_required boolean[], p_uid uuid, p_kind smallint, p_scope text, p_state text, p_reason text,
     p_claim_domain text, p_claim_place text, h_domain text[], h_key text[], h_amount numeric[])
@@ -9,14 +9,15 @@ LANGUAGE plpgsql
 AS $$
 #variable_conflict use_variable
 BEGIN
-    -- A uid is what a member cluster says. A claim that belongs to no hold is an object's, which would find its own uid
-    -- held when it is given up. Before the counter: nobody knows the uid of an object that is not there yet.
+    -- The uid comes from a member cluster and may be any. If it has a claim without a hold, it is the uid of an object,
+    -- whose own charge could not become a hold later. Before the counter is locked: nobody knows the uid of a future
+    -- object.
     IF EXISTS (SELECT FROM claims c WHERE c.uid = p_uid
                AND NOT EXISTS (SELECT FROM holds h WHERE h.uid = p_uid AND h.domain = c.domain AND h.place = c.place)) THEN
         RAISE EXCEPTION 'uid % is an object''s', p_uid USING ERRCODE = 'unique_violation';
     END IF;
     PERFORM FROM rev ORDER BY v DESC LIMIT 1 FOR UPDATE;
-    -- Its object may come with the next batch, and would find its place taken.
+    -- The next batch of an import may bring the object itself, which would find its place taken.
     IF EXISTS (SELECT FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r
                WHERE r.held AND r.held_reason = 'an import is under way') THEN
         RAISE EXCEPTION 'an import is under way' USING ERRCODE = 'SB004';
@@ -25,7 +26,7 @@ BEGIN
                                           AND o.name = p_scope) THEN
         RETURN false;
     END IF;
-    -- It replaces nothing of another scope, domain or place.
+    -- A hold is only replaced in the same scope, domains and places.
     IF EXISTS (SELECT FROM holds h WHERE h.uid = p_uid
                AND NOT (h.scope_kind = p_kind AND h.scope = p_scope COLLATE "C"
                         AND (h.domain = '' OR h.domain = ANY (h_domain)
@@ -51,7 +52,7 @@ BEGIN
 END
 $$;
 
--- Stops counting a hold; tells how many rows it had.
+-- Removes a hold. Returns the number of its rows.
 CREATE FUNCTION {write_off}(p_stands smallint[], p_uid uuid)
 RETURNS bigint
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- Stores objects as they are told, and adds what they cost and grant to the ledger, whatever the limits say: what is above
--- one gets a ceiling. All of them or none. Only while growth is held, so that nothing is decided from a part of them; false
--- when it is not.
+-- Stores objects of another system as they are, and adds what they cost and grant to the ledger, whatever the limits
+-- say: a row that is above its limit gets a ceiling. All objects are stored, or none. Returns false if growth is not
+-- held: nothing may grow while only a part of the objects is there.
 CREATE FUNCTION {import_objects}(
     p_stands smallint[], p_required boolean[],
     o_kind smallint[], o_namespace text[], o_name text[], o_uid uuid[], o_tenant text[], o_scope_kind smallint[],

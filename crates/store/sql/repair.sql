@@ -1,7 +1,8 @@
--- Adds to rows of the ledger what an audit of a snapshot has found to be missing in them. What has changed since then was
--- changed by as much as its objects were, so that the difference still holds; limits are only set where they are still as
--- the snapshot had them. False when the ledger was repaired since the snapshot, which had p_repairs: what it lacks may be
--- there already. NULL is no audit's: what comes with its objects.
+-- Adds to rows of the ledger what an audit has found missing in a snapshot. Since the snapshot each row has changed by
+-- as much as its objects have, so the difference still holds. A limit is set only if it is still the same as in the
+-- snapshot.
+-- p_repairs is the number of repairs in the snapshot. Returns false if there was another repair since, which may have
+-- added the same. NULL for an import, which adds what its objects cost and grant.
 CREATE FUNCTION {repair_ledger}(
     p_repairs bigint, p_stands smallint[], k_kind smallint[], k_scope text[], k_domain text[], k_key text[], k_children bigint[],
     k_allocated numeric[], k_listed boolean[], k_mandatory boolean[], k_limits bigint[], k_hard numeric[],
@@ -44,8 +45,8 @@ BEGIN
     DELETE FROM ledger g USING unnest(k_kind, k_scope, k_domain, k_key) AS k(kind, scope, domain, key)
     WHERE g.scope_kind = k.kind AND g.scope = k.scope COLLATE "C" AND g.domain = k.domain COLLATE "C"
       AND g.key = k.key COLLATE "C" AND NOT g.listed AND g.limits = 0 AND g.children = 0 AND g.hard IS NULL AND g.allocated = 0;
-    -- What an object of now, or what is held for one that is gone, claims, and nobody has. No index finds an object by its
-    -- uid: it is only looked for where the place is free, and not for an import, which has just stored it.
+    -- Claims of existing objects and of holds, where the place is free. No index finds an object by its uid: so it is
+    -- looked for only if the place is free, and not for an import, which has just stored it.
     INSERT INTO claims (domain, place, uid)
     SELECT c.domain, c.place, c.uid FROM unnest(c_domain, c_place, c_uid) AS c(domain, place, uid)
     WHERE NOT EXISTS (SELECT FROM claims t WHERE t.domain = c.domain COLLATE "C" AND t.place = c.place COLLATE "C")

@@ -1,6 +1,7 @@
--- What a scope's children have above its limit was granted by nobody above it, so it counts there, too: the excess of a
--- row is part of what is allocated in the same row of the scope that is paid, and so on upwards. Called with the
--- counter's lock held, for rows that may have another excess than they say.
+-- Carries the excess of rows of the ledger to the scopes above. What a scope's children have above its limit was
+-- granted by no scope above it, so it counts there, too: the excess of a row is part of what is allocated in the same
+-- row of the scope that is paid, and so on upwards. The caller holds the counter's lock, and names the rows whose
+-- excess may have changed.
 CREATE FUNCTION {settle_excess}(p_stands smallint[], k_kind smallint[], k_scope text[], k_domain text[], k_key text[])
 RETURNS void
 LANGUAGE plpgsql
@@ -13,7 +14,7 @@ DECLARE
     k_more numeric[];
 BEGIN
     FOR level IN 1..levels_max LOOP
-        -- old rows lock nothing: everybody who writes the ledger holds the counter
+        -- The old rows need no lock: whoever writes the ledger holds the counter's lock.
         WITH changed AS (
             UPDATE ledger g SET excess = greatest(g.allocated - g.hard, 0)
             FROM (SELECT DISTINCT k.* FROM unnest(k_kind, k_scope, k_domain, k_key) AS k(kind, scope, domain, key)) k
@@ -29,7 +30,7 @@ BEGIN
         SELECT array_agg(p.scope_kind), array_agg(p.scope), array_agg(p.domain), array_agg(p.key), array_agg(p.more)
         INTO k_kind, k_scope, k_domain, k_key, k_more FROM paid p;
         EXIT WHEN k_kind IS NULL;
-        -- In two steps: the row that an upsert proposes is checked even where it is not inserted.
+        -- Two statements instead of an upsert: the CHECK also tests a row that an upsert proposes and does not insert.
         INSERT INTO ledger (scope_kind, scope, domain, key)
         SELECT k.* FROM unnest(k_kind, k_scope, k_domain, k_key) AS k(kind, scope, domain, key)
         ON CONFLICT DO NOTHING;
