@@ -33,12 +33,12 @@ pub trait Charged: DeserializeOwned {
     fn account(self) -> Account;
 }
 
-/// The account of an object.
+/// The account of an object. An error means that a field from which it is computed has the wrong type or value.
 pub fn of<C: Charged>(object: &Object) -> Result<Account, serde_json::Error> {
     C::deserialize(object.as_map()).map(C::account)
 }
 
-/// The account of a stored body.
+/// The account of a stored body, with the errors of [`of`], and one for a body that is not JSON.
 pub fn of_stored<C: Charged>(body: &[u8]) -> Result<Account, serde_json::Error> {
     serde_json::from_slice(body).map(C::account)
 }

@@ -42,7 +42,8 @@ pub struct ClusterComparison {
     /// Some of these namespaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<Stranger>,
-    /// The id of the key that seals in the cluster were made with from then on.
+    /// The id of the key that the controller uses for new seals there since this result; empty if it could not be
+    /// compared.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub active_key: String,
     /// The ids of the keys of the seals that were found in the cluster.

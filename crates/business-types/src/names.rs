@@ -235,7 +235,7 @@ pub fn is_forbidden<S: AsRef<str>>(namespace: &str, forbidden: &[S]) -> bool {
     })
 }
 
-/// The default name of a business namespace: `<cluster>-<namespace>`.
+/// The default name of a business namespace: `<cluster>-<namespace>`; `None` if one of them is empty.
 pub fn derived_name(cluster: &str, namespace: &str) -> Option<String> {
     (!cluster.is_empty() && !namespace.is_empty()).then(|| format!("{cluster}-{namespace}"))
 }

@@ -46,7 +46,7 @@ pub struct NamespaceSpec {
     pub cluster_display_name: String,
     /// Its name in the member cluster.
     pub namespace: String,
-    /// Its hard quota.
+    /// Its hard quota: amounts by resource, as in `spec.hard` of the `ResourceQuota` in the member cluster.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }

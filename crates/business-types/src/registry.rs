@@ -75,7 +75,7 @@ pub struct RegistrySpec {
     /// Its display name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub display_name: String,
-    /// Its hard quota.
+    /// Its hard quota: bytes, as [`STORAGE`]. Without it, bytes are unlimited.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub hard: ResourceList,
 }
@@ -102,7 +102,7 @@ pub struct RegistryStatus {
     /// registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryRecord>,
-    /// The usage as last measured; empty until then.
+    /// The usage as last measured: bytes, as [`STORAGE`]. Empty until then.
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
     pub used: ResourceList,
     /// Manifests of the last measurement: first those without a tag, which the registry does not list, then others,

@@ -213,7 +213,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// Field errors in the order they were found.
+/// Field errors in the order they were found. A check that finds nothing wrong returns an empty list.
 pub type FieldErrors = Vec<FieldError>;
 
 /// Whether a character is printable (`unicode.IsPrint`): a letter, mark, number, punctuation, symbol, or the ASCII

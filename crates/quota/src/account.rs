@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 /// The maximum number of scopes above an object when it is charged to a new scope: the scope that it pays, the one that
-/// this scope pays, and so on. A write that would exceed it is refused with `Violation::Cycle`. A change of parent higher
-/// up can still put existing objects deeper.
+/// this scope pays, and so on. A write that would exceed it is refused with `Violation::Cycle`. A change of parent
+/// higher up can still put existing objects deeper.
 pub const ANCESTORS_MAX: usize = 100;
 
 /// The kind of a scope, as a number that the program chooses.
@@ -33,7 +33,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Amounts by domain and key. A domain without keys may be listed, too.
+/// Amounts by domain and key, each in the unit of its key. A domain that is listed without keys is used, too.
 pub type Amounts = BTreeMap<String, ResourceList>;
 
 /// Keys by domain.

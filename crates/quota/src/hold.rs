@@ -22,7 +22,7 @@ impl HoldState {
         }
     }
 
-    /// The state of this name.
+    /// The state of this name; `None` if no state has it.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.as_str() == text)
     }

@@ -218,7 +218,7 @@ impl Cache {
         }
     }
 
-    /// One object.
+    /// One object. [`Error::NotFound`] if there is none that the caller sees.
     pub async fn get(&self, access: &Access, key: &Key, at: At) -> Result<Arc<Entry>, Error> {
         self.0.wait_until_fresh(at).await?;
         let state = self.0.read();

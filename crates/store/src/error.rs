@@ -1,7 +1,9 @@
 use crate::model::Revision;
 use quota::Violation;
 
-/// Every way in which the store can fail. A retry may help after `Unavailable`, `Held`, `Importing` and `Busy`.
+/// Every way in which the store can fail. Whatever asks the database may fail with `Unavailable`. What concerns all
+/// tenants, such as an audit, fails with `NotFound` for a caller who does not see all of them. A retry may help after
+/// `Starting`, `Unavailable`, `Held`, `Importing` and `Busy`.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no object at the key that the caller may see.
@@ -27,11 +29,11 @@ pub enum Error {
     Full {
         /// The tenant.
         tenant: String,
-        /// What the write adds.
+        /// How many the write adds.
         asked: u64,
-        /// What a tenant may keep.
+        /// How many a tenant may keep.
         most: u64,
-        /// The unit: objects, or bytes of them.
+        /// The unit of both: objects, or bytes of them.
         word: &'static str,
     },
     /// Growth is held: after a divergence of history or an import until the audit, or by an operator.

@@ -39,7 +39,8 @@ pub struct Hold {
 pub struct HoldSummary {
     /// The hold on growth, if there is one.
     pub growth: Option<GrowthHold>,
-    /// The number of holds of amounts, and when the newest was made.
+    /// The number of rows of all holds of amounts, and when the newest row was made, as PostgreSQL writes a timestamp;
+    /// empty if there are none.
     pub amounts: (i64, String),
 }
 
@@ -180,7 +181,7 @@ impl Store {
         Ok(left)
     }
 
-    /// The holds of amounts, of one scope or of all.
+    /// The holds of amounts, of one scope or of all, in the order in which they were made.
     pub async fn holds(&self, access: &Access, scope: Option<&Scope>) -> Result<Vec<Hold>, Error> {
         require_operator(access)?;
         let query = "SELECT uid, scope_kind, scope, domain, key, amount::text, place, state, reason FROM holds \
@@ -206,7 +207,8 @@ impl Store {
         Ok(order.iter().filter_map(|uid| holds.remove(uid)).collect())
     }
 
-    /// Writes a hold off, so that it no longer counts: its place is empty, or an operator says so.
+    /// Writes a hold off, so that it no longer counts: its place is empty, or an operator says so. [`Error::NotFound`]
+    /// if there is no hold with this uid.
     pub async fn write_off(&self, access: &Access, uid: Uuid) -> Result<(), Error> {
         require_operator(access)?;
         let query = format!("SELECT {}($1, $2)", functions::name("write_off"));

@@ -89,7 +89,7 @@ impl Store {
 
     /// Stores objects with what they cost and grant: all of them or none. A scope must come before the objects that pay
     /// it, or together with them. A row that is above its limit afterwards gets a ceiling. [`Error::AlreadyExists`] if
-    /// a key or a place is taken.
+    /// a key or a place is taken, [`Error::Corrupt`] if growth is not held.
     pub async fn import(&self, access: &Access, objects: &[Imported]) -> Result<(), Error> {
         require_operator(access)?;
         let held =

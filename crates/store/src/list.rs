@@ -51,7 +51,8 @@ impl PageStart {
 }
 
 impl Cache {
-    /// A page of the objects that the caller may see.
+    /// A page of the objects that the caller may see. [`Error::ContinueExpired`] and [`Error::BadContinue`] are about
+    /// its continue token.
     pub async fn list(&self, access: &Access, query: &ListQuery) -> Result<Page, Error> {
         let filter = self.0.filter(access, &query.selection);
         let limit = query.limit.filter(|limit| *limit > 0);

@@ -5,16 +5,18 @@ use bytes::Bytes;
 use meta::selector::{FieldSelector, LabelSelector};
 use std::sync::{Arc, OnceLock};
 
-/// How fresh an answer must be.
+/// How fresh an answer must be. Before the cache is filled, every read fails with [`crate::Error::Starting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Everything committed before the request came.
     Latest,
     /// Whatever the cache holds.
     Any,
-    /// This revision or a later one. Waits at most 3 s for it.
+    /// This revision or a later one. A read waits at most 3 s for it, and then fails with
+    /// [`crate::Error::TooFarAhead`].
     NotOlderThan(Revision),
-    /// Exactly this revision.
+    /// Exactly this revision. A read waits for it in the same way, and fails with [`crate::Error::Expired`] if the
+    /// revision is compacted.
     Exact(Revision),
 }
 
@@ -38,9 +40,9 @@ pub struct ListQuery {
     pub selection: Selection,
     /// How fresh. Ignored if there is a continue token.
     pub at: At,
-    /// Most items of a page; `None` for all.
+    /// The maximum number of items of the page; `None` or 0 for all.
     pub limit: Option<usize>,
-    /// The token of the page before.
+    /// The token of the previous page; `None` for the first page.
     pub continue_token: Option<String>,
 }
 

@@ -30,7 +30,9 @@ impl Store {
     /// Repairs the ledger and the claims, of one scope or of all, and returns the differences that were found.
     ///
     /// The differences are found in a snapshot and repaired in one short step. Writes go on meanwhile, and change rows
-    /// by as much as their objects. If another repair was made in between, the differences are searched again.
+    /// by as much as their objects. If another repair was made in between, the differences are searched again, and
+    /// after some attempts this fails with [`Error::Unavailable`]. [`Error::Corrupt`] if it cannot be known what
+    /// `scope` is charged.
     pub async fn repair(
         &self,
         access: &Access,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Most children of a scope, by default.
+/// The default of [`Config::children_max`].
 pub const CHILDREN_MAX: i64 = 10_000;
 
 /// The default of [`Config::checked_batches`].
@@ -38,9 +38,10 @@ pub struct Config {
     pub read_from: Option<String>,
     /// Whether batches announce themselves by NOTIFY. Without it other replicas see a change up to one poll later.
     pub notify: bool,
-    /// Most children of a scope.
+    /// The maximum number of children of a scope. One more is refused with [`quota::Violation::TooManyChildren`].
     pub children_max: i64,
-    /// The most that a tenant's objects may take by writes of callers who are confined to tenants.
+    /// The most that a tenant's objects may take by writes of callers who are confined to tenants. Beyond it, they fail
+    /// with [`Error::Full`].
     pub tenant_max: Footprint,
     /// How many batches check their rows before they write, after a batch that did not check has failed. Usually a
     /// batch takes the rows to be as its writes say. But writers that conflict once often do so again, and each failure
@@ -150,7 +151,7 @@ impl Store {
         drift::differences(self.url()).await
     }
 
-    /// The number of a kind.
+    /// The number of a kind; `None` if the store was not opened with it.
     pub fn kind_id(&self, group: &str, resource: &str) -> Option<KindId> {
         let index = self.kinds.iter().position(|kind| kind.group == group && kind.resource == resource)?;
         id_at(index)
@@ -179,9 +180,14 @@ impl Store {
         &self.scope_roles
     }
 
-    /// Makes one write and returns the revision of its change.
+    /// Makes one write and returns the revision of its change; for a move, that of the creation at the new key.
     ///
-    /// An object that the caller may not see does not exist for him.
+    /// An object that the caller may not see does not exist for him. The write was not made after an error, except
+    /// after [`Error::Unknown`]: then it may have been made.
+    ///
+    /// [`Error::NotFound`], [`Error::AlreadyExists`] and [`Error::Conflict`] mean that the object is not as the write
+    /// expects, [`Error::Refused`] that quota rules refuse the write, [`Error::Full`] that its tenant has too many
+    /// objects. After [`Error::Held`], [`Error::Importing`] or [`Error::Busy`] the same write may succeed later.
     pub async fn write(&self, access: &Access, write: Write) -> Result<Revision, Error> {
         if !is_visible(access, &write) {
             return Err(Error::NotFound);
@@ -199,7 +205,7 @@ impl Store {
         Ok(revision)
     }
 
-    /// Checks whether [`Self::write`] would succeed now. Nothing is written or charged.
+    /// Checks whether [`Self::write`] would succeed now, and fails as it would. Nothing is written or charged.
     pub async fn check(&self, access: &Access, write: Write) -> Result<(), Error> {
         if !is_visible(access, &write) {
             return Err(Error::NotFound);
@@ -215,6 +221,9 @@ impl Store {
     /// Makes all of these writes, or none of them if one is refused; with `dry_run` none in any case. Each write must
     /// have another key. The answers are in the order of the writes. If some writes are refused, the others still have
     /// a revision for an answer, although they are not made.
+    ///
+    /// An error of the call itself means that no write was made, except after [`Error::Unknown`]: then all of them may
+    /// have been made.
     pub async fn write_together(
         &self,
         access: &Access,
@@ -248,22 +257,22 @@ impl Store {
         Ok(answers)
     }
 
-    /// One object.
+    /// One object. [`Error::NotFound`] if there is none that the caller sees.
     pub async fn get(&self, access: &Access, key: &Key, at: At) -> Result<Arc<Entry>, Error> {
         self.cache.get(access, key, at).await
     }
 
-    /// A page of a list.
+    /// A page of a list. [`Error::ContinueExpired`] and [`Error::BadContinue`] are about its continue token.
     pub async fn list(&self, access: &Access, query: &ListQuery) -> Result<Page, Error> {
         self.cache.list(access, query).await
     }
 
-    /// Opens a watch.
+    /// Opens a watch. [`Error::Busy`] if [`CacheConfig::watches`] are open.
     pub async fn watch(&self, access: &Access, query: &WatchQuery) -> Result<Watch, Error> {
         self.cache.watch(access, query).await
     }
 
-    /// The newest revision of the database.
+    /// The newest revision of the database. The cache has it when this returns.
     pub async fn current_revision(&self) -> Result<Revision, Error> {
         self.cache.current_revision().await
     }

@@ -56,8 +56,8 @@ enum Phase {
 }
 
 impl Cache {
-    /// Opens a watch. If its revision is compacted, or newer than the database's, its first item is
-    /// [`WatchEnd::Expired`].
+    /// Opens a watch. [`Error::Busy`] if too many are open. If its revision is compacted, or newer than the database's,
+    /// it begins with [`WatchEnd::Expired`].
     pub async fn watch(&self, access: &Access, query: &WatchQuery) -> Result<Watch, Error> {
         if !self.0.subscriptions.try_open() {
             return Err(Error::Busy);

@@ -215,8 +215,8 @@ impl Cluster {
         Ok((200, told.map_err(|error| Status::internal(error.to_string()))?))
     }
 
-    /// What the controllers of a cluster do: quotas come into force, namespaces that are to go go with what is in them, and
-    /// those that are there get their service account.
+    /// What the controllers of a cluster do: quotas come into force, namespaces that are to go go with what is in them,
+    /// and those that are there get their service account.
     pub fn run_controllers(&self) {
         let mut state = self.state();
         for key in state.take_dirty() {

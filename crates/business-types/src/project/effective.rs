@@ -3,8 +3,9 @@ use crate::access::AccessRole;
 use crate::subject::{Subject, SubjectKind};
 use std::collections::BTreeMap;
 
-/// The maximum number of projects that give roles in a namespace: its own project and the nearest ones above it. Access of
-/// projects further up is ignored. These projects are scopes above the namespace, so it is not created with more of them.
+/// The maximum number of projects that give roles in a namespace: its own project and the nearest ones above it. Access
+/// of projects further up is ignored. These projects are scopes above the namespace, so it is not created with more of
+/// them.
 pub const LEVELS_MAX: usize = quota::ANCESTORS_MAX;
 
 /// A subject that has a role.

@@ -30,16 +30,17 @@ pub struct CacheConfig {
     pub listen: Listen,
     /// Whether statements may stay prepared in a session. Must be off for a proxy that pools transactions.
     pub prepared: bool,
-    /// Longest time between two polls of the database.
+    /// The longest time between two polls of the database.
     pub poll: Duration,
-    /// Most changes in the ring.
+    /// The maximum number of changes in the ring.
     pub ring_changes: usize,
-    /// Bytes in the ring. It may have twice as many while changes come so fast that a watch that comes back within 75 s
-    /// would not find its changes otherwise.
+    /// The maximum number of bytes in the ring. It may have twice as many while changes come so fast that a watch that
+    /// comes back within 75 s would not find its changes otherwise.
     pub ring_bytes: usize,
     /// How long history is kept.
     pub retention: Duration,
-    /// Bytes of objects in the history. An event with more bytes after it is deleted before its time.
+    /// The maximum number of bytes of objects in the history. An event with more bytes after it is deleted before its
+    /// time.
     pub retention_bytes: u64,
     /// How long history is kept whatever its size, so that interrupted watches can go on.
     pub retention_min: Duration,
@@ -47,7 +48,7 @@ pub struct CacheConfig {
     pub batches_kept: Duration,
     /// How often history is compacted.
     pub compact_every: Duration,
-    /// Most watches that are open at a time.
+    /// The maximum number of open watches. One more fails with [`crate::Error::Busy`].
     pub watches: usize,
 }
 
