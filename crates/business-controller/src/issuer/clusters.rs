@@ -12,10 +12,10 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use business_types::MemberClusterStatus;
 use business_types::names::{
     CLUSTER_ENDPOINT_ANNOTATION, CLUSTER_ENDPOINT_CA_KEY, CLUSTER_LABEL, CLUSTER_SIGNER_KEY,
 };
+use business_types::{ClusterEndpoint, MemberClusterStatus};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
 use kube::config::{Cluster, Kubeconfig};
@@ -36,20 +36,6 @@ pub struct IssuingCluster {
     pub endpoint: ClusterEndpoint,
     /// The uid of the cluster's `kube-system`, which identifies the cluster.
     pub uid: String,
-}
-
-/// Where people reach a cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterEndpoint {
-    pub server: String,
-    /// The CA certificates in PEM; empty if the system's CAs are to be used.
-    pub ca_bundle: String,
-}
-
-impl From<business_types::ClusterEndpoint> for ClusterEndpoint {
-    fn from(configured: business_types::ClusterEndpoint) -> Self {
-        Self { server: configured.server, ca_bundle: configured.ca_bundle }
-    }
 }
 
 /// Where signers and endpoints come from. An endpoint in the `MemberCluster` has precedence.
@@ -79,7 +65,7 @@ impl ClusterLookup {
     pub async fn find(&self, cluster: &str) -> Result<IssuingCluster, IssueRefusal> {
         let MemberClusterView { spec, status: MemberClusterStatus { uid, .. }, .. } =
             self.record(cluster).await?;
-        let configured = spec.endpoint.map(ClusterEndpoint::from);
+        let configured = spec.endpoint;
         let (signer, endpoint) = match &self.source {
             IssuerSource::Files { signers, endpoints } => {
                 let endpoint = match configured {

@@ -1,9 +1,10 @@
 //! The queue of requests for certificates, and the worker that handles them. A request that was begun is finished
 //! although its caller has left, so that nothing stays in the cluster.
 
-use super::clusters::{ClusterEndpoint, ClusterLookup};
+use super::clusters::ClusterLookup;
 use super::{IssueRefusal, sign, subject};
 use crate::outcome::StateLabels;
+use business_types::ClusterEndpoint;
 use business_types::issue::{IssueRequest, IssuedCertificate};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
