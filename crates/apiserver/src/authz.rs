@@ -125,7 +125,7 @@ pub struct Authorization {
 
 /// The attributes of a request that is to be authorized.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attributes {
+pub struct AuthorizationAttributes {
     /// Who makes the request.
     pub caller: Arc<Caller>,
     /// What he requests.
@@ -136,7 +136,7 @@ pub struct Attributes {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AuthorizationRequest {
     /// Caller and request.
-    pub attributes: Attributes,
+    pub attributes: AuthorizationAttributes,
     /// Which callers may use the route; [`RouteAccess::Authorized`] for a resource.
     pub access: RouteAccess,
     /// Whether the answer is made from the store, so that the visibility is needed.
@@ -172,7 +172,7 @@ impl Authorization {
 
     /// Returns the proof that a request is allowed, or the status that refuses it. A handler calls this when a request
     /// turns out to need more than the right for its verb, such as an update that creates.
-    pub async fn authorize(&self, attributes: &Attributes) -> Result<Access, Status> {
+    pub async fn authorize(&self, attributes: &AuthorizationAttributes) -> Result<Access, Status> {
         let attributes = attributes.clone();
         let reads_store = attributes.info.resource().is_some();
         self.admit(&AuthorizationRequest { attributes, access: RouteAccess::Authorized, reads_store }).await
@@ -184,8 +184,8 @@ impl Authorization {
 
     /// An error unless a caller may impersonate somebody with this attribute. The program's own rules can refuse it but
     /// not allow it: a rule that allows everything on this server's objects must not allow impersonation.
-    pub(crate) async fn may_impersonate(&self, attributes: &Attributes) -> Result<(), Status> {
-        let Attributes { caller, .. } = attributes;
+    pub(crate) async fn may_impersonate(&self, attributes: &AuthorizationAttributes) -> Result<(), Status> {
+        let AuthorizationAttributes { caller, .. } = attributes;
         if caller.in_group(MASTERS) {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl Authorization {
     /// ready, the answer is yes.
     pub(crate) fn is_still_visible(
         &self,
-        Attributes { caller, info }: &Attributes,
+        AuthorizationAttributes { caller, info }: &AuthorizationAttributes,
         seen: &Visibility,
     ) -> bool {
         let Ruling { verdict, visibility } = self.policy.judge(caller, info, false);
@@ -251,7 +251,7 @@ impl Authorization {
         self.check_by_review(attributes).await
     }
 
-    async fn check_by_review(&self, attributes: &Attributes) -> Result<(), Status> {
+    async fn check_by_review(&self, attributes: &AuthorizationAttributes) -> Result<(), Status> {
         match self.review(attributes).await? {
             ReviewAnswer { allowed: true, .. } => Ok(()),
             ReviewAnswer { reason, .. } => Err(forbidden(attributes, &reason)),
@@ -261,7 +261,7 @@ impl Authorization {
     /// Asks kube-apiserver for a review. It is not asked about users of a token issuer that the cluster does not trust,
     /// nor about users known by a password of this server: these are not users of the cluster, even if a name is the
     /// same.
-    async fn review(&self, attributes: &Attributes) -> Result<ReviewAnswer, Status> {
+    async fn review(&self, attributes: &AuthorizationAttributes) -> Result<ReviewAnswer, Status> {
         match &self.reviews {
             Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
                 reviews.review(attributes, &self.metrics.delegated_authz).await
@@ -274,7 +274,7 @@ impl Authorization {
         if caller.in_group(MASTERS) {
             return Ok(true);
         }
-        let operator = Attributes { caller: Arc::clone(caller), info: self.operator.clone() };
+        let operator = AuthorizationAttributes { caller: Arc::clone(caller), info: self.operator.clone() };
         let answer = self.review(&operator).await.map(|answer| answer.allowed);
         if let Ok(is_operator) = answer {
             self.operators.note(caller, is_operator, Instant::now());
@@ -298,7 +298,7 @@ impl Authorizer for Authorization {
     type Refusal = Status;
 
     async fn decide(&self, request: &AuthorizationRequest) -> Result<(Arc<str>, Visibility), Status> {
-        let Attributes { caller, info } = &request.attributes;
+        let AuthorizationAttributes { caller, info } = &request.attributes;
         let judge = |operator| self.policy.judge(caller, info, operator);
         let mut ruling = judge(false);
         if let Some(caught_up) = self.policy.catch_up(caller, info, &ruling) {
@@ -335,7 +335,7 @@ impl Authorizer for Authorization {
 }
 
 /// The 403 with the exact message of a Go API server.
-fn forbidden(attributes: &Attributes, reason: &str) -> Status {
+fn forbidden(attributes: &AuthorizationAttributes, reason: &str) -> Status {
     let user = quoted(&attributes.caller.name);
     match &attributes.info {
         RequestInfo::Resource(request) => {

@@ -1,6 +1,6 @@
 use crate::authn::outcome::AuthnError;
 use crate::authn::{Authenticated, Authenticator};
-use crate::authz::{Attributes, Authorization, AuthorizationRequest};
+use crate::authz::{Authorization, AuthorizationAttributes, AuthorizationRequest};
 use crate::caller::Caller;
 use crate::request::RequestInfo;
 use crate::tls::Peer;
@@ -158,7 +158,7 @@ impl StreamAuthorization {
 
     async fn check_impersonation(&self, caller: &Arc<Caller>) -> Result<(), Revocation> {
         for right in &self.inputs.impersonation {
-            let attributes = Attributes { caller: Arc::clone(caller), info: right.clone() };
+            let attributes = AuthorizationAttributes { caller: Arc::clone(caller), info: right.clone() };
             if let Err(status) = self.authorization.may_impersonate(&attributes).await {
                 revoked_if_forbidden(status)?;
             }

@@ -26,7 +26,7 @@ mod watch;
 
 use crate::api::Api;
 use crate::audit;
-use crate::authz::Attributes;
+use crate::authz::AuthorizationAttributes;
 use crate::context::RequestContext;
 use crate::endpoint::{Endpoint, EndpointKind};
 use crate::flow::InFlightPermit;
@@ -221,7 +221,7 @@ impl Call<'_> {
             let why = format!("nobody can be asked for the verb {:?}", right.verb.as_str());
             return Err(Status::forbidden(&self.resource.group_resource(), &self.request.name, &why));
         };
-        let attributes = Attributes { caller: Arc::clone(&self.cx.caller), info: right.into() };
+        let attributes = AuthorizationAttributes { caller: Arc::clone(&self.cx.caller), info: right.into() };
         authorization.authorize(&attributes).await.map(|_access| ())
     }
 

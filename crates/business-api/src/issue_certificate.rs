@@ -77,7 +77,7 @@ struct FormerAuthority {
 }
 
 /// A certificate with its chain, PEM.
-struct IssuedCertificate {
+struct ServerCertificate {
     chain: String,
     key: String,
 }
@@ -327,7 +327,7 @@ impl Authority {
         bundle(&[&self.certificate, former])
     }
 
-    fn issue(&self, names: &[String], days: u16, now: i64) -> Result<IssuedCertificate> {
+    fn issue(&self, names: &[String], days: u16, now: i64) -> Result<ServerCertificate> {
         ensure!(!names.is_empty(), "a certificate needs a name");
         let mut params = CertificateParams::new(names.to_vec())?;
         params.distinguished_name = DistinguishedName::new();
@@ -340,7 +340,7 @@ impl Authority {
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer()?)?.pem();
         let cross = self.former(now).map_or("", |former| &former.cross);
-        Ok(IssuedCertificate { chain: bundle(&[&certificate, cross]), key: key.serialize_pem() })
+        Ok(ServerCertificate { chain: bundle(&[&certificate, cross]), key: key.serialize_pem() })
     }
 }
 
@@ -381,12 +381,12 @@ mod tests {
         CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap).collect()
     }
 
-    fn issued_by(authority: &Authority, now: i64) -> IssuedCertificate {
+    fn issued_by(authority: &Authority, now: i64) -> ServerCertificate {
         authority.issue(&[NAME.to_owned(), "business.example.org".to_owned()], 90, now).unwrap()
     }
 
     /// Whether who knows these authorities believes what is served.
-    fn believes(authorities: &str, served: &IssuedCertificate, now: i64) -> bool {
+    fn believes(authorities: &str, served: &ServerCertificate, now: i64) -> bool {
         let mut roots = RootCertStore::empty();
         for root in ders(authorities) {
             roots.add(root).unwrap();

@@ -112,13 +112,13 @@ fn longest_write_wait(cx: &Context, comparison: &Comparison) -> Option<Duration>
 }
 
 /// The scope of one audit.
-struct Scope<'a> {
+struct AuditScope<'a> {
     cx: &'a Context,
     /// The shares that this replica works on. They are not released before the audit has ended.
     guards: Vec<ShareGuard>,
 }
 
-impl Scope<'_> {
+impl AuditScope<'_> {
     fn has(&self, share: Share) -> bool {
         self.guards.iter().any(|guard| guard.share() == share)
     }
@@ -139,7 +139,7 @@ impl Scope<'_> {
 
 /// Audits all our shares once.
 pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
-    let scope = Scope { cx, guards: cx.shares.enter_all() };
+    let scope = AuditScope { cx, guards: cx.shares.enter_all() };
     if scope.guards.is_empty() {
         // Whoever has these shares now reports what was found here.
         cx.metrics.orphans.set(0);
@@ -194,7 +194,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
 }
 
 /// Counts the namespaces of our shares that somebody has to look at. Other replicas count those of theirs.
-fn update_trouble_metrics(scope: &Scope<'_>) {
+fn update_trouble_metrics(scope: &AuditScope<'_>) {
     let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
     let objects = cx.objects.namespaces.all();
     let ours = objects.iter().filter(|object| scope.has_cluster(&object.spec.cluster_name));
@@ -235,7 +235,7 @@ async fn current_snapshot(cx: &Context) -> Result<GenerationSnapshot, Error> {
 }
 
 /// Adds clusters in use that could not be scanned: they may still contain something of ours.
-fn add_unscanned(scope: &Scope<'_>, survey: &ProjectSurvey, comparison: &mut Comparison) {
+fn add_unscanned(scope: &AuditScope<'_>, survey: &ProjectSurvey, comparison: &mut Comparison) {
     let cx = scope.cx;
     let absent = cx.members.absent();
     let mut in_use: BTreeSet<String> = cx.objects.namespaces.clusters().into_iter().collect();
@@ -333,7 +333,7 @@ async fn recheck_identities(members: &[Arc<Member>], comparison: &mut Comparison
 }
 
 /// Publishes the comparison of each cluster in its object; none for a cluster with nothing to compare.
-fn publish(scope: &Scope<'_>, mut comparisons: BTreeMap<String, ClusterComparison>) {
+fn publish(scope: &AuditScope<'_>, mut comparisons: BTreeMap<String, ClusterComparison>) {
     let cx = scope.cx;
     let objects = cx.objects.member_clusters.all();
     let known = objects.iter().map(|object| object.key.name().to_owned());

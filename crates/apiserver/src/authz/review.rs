@@ -1,4 +1,4 @@
-use super::Attributes;
+use super::AuthorizationAttributes;
 use crate::authn::impersonation;
 use crate::cache::AnswerCache;
 use crate::delegate::{self, Delegate};
@@ -43,11 +43,11 @@ pub struct ReviewAnswer {
 /// Asks for `SubjectAccessReviews`, and caches the answers.
 pub(super) struct Reviews {
     delegate: Delegate,
-    cache: AnswerCache<Attributes, ReviewOutcome>,
+    cache: AnswerCache<AuthorizationAttributes, ReviewOutcome>,
     /// Answers about anonymous callers. In a cache of their own they evict no others.
-    anonymous: AnswerCache<Attributes, ReviewOutcome>,
+    anonymous: AnswerCache<AuthorizationAttributes, ReviewOutcome>,
     /// Answers about impersonation, separate for the same reason.
-    impersonations: AnswerCache<Attributes, ReviewOutcome>,
+    impersonations: AnswerCache<AuthorizationAttributes, ReviewOutcome>,
     /// Limits the concurrent reviews for anonymous callers.
     anonymous_permits: Semaphore,
 }
@@ -64,7 +64,10 @@ enum AccessReviewFailure {
 
 /// The bytes of memory that an answer takes. Answers about one caller share the `Arc`, but each counts it fully: it may
 /// be the last one.
-fn weight_of(Attributes { caller, info }: &Attributes, reviewed: &ReviewOutcome) -> usize {
+fn weight_of(
+    AuthorizationAttributes { caller, info }: &AuthorizationAttributes,
+    reviewed: &ReviewOutcome,
+) -> usize {
     let reason = reviewed.as_ref().map_or(0, |answer| answer.reason.len());
     // The cache holds the key twice.
     caller.weight().saturating_add(info.bytes().saturating_mul(2)).saturating_add(reason)
@@ -90,7 +93,7 @@ impl Reviews {
     /// The answer about a request. A failed review allows nothing: the client gets a 503.
     pub(super) async fn review(
         &self,
-        attributes: &Attributes,
+        attributes: &AuthorizationAttributes,
         metrics: &DelegationMetrics,
     ) -> Result<ReviewAnswer, Status> {
         let is_known = attributes.caller.is_known();
@@ -113,7 +116,10 @@ impl Reviews {
     }
 
     /// The cache for the answer.
-    fn cache(&self, Attributes { caller, info }: &Attributes) -> &AnswerCache<Attributes, ReviewOutcome> {
+    fn cache(
+        &self,
+        AuthorizationAttributes { caller, info }: &AuthorizationAttributes,
+    ) -> &AnswerCache<AuthorizationAttributes, ReviewOutcome> {
         if !caller.is_known() {
             return &self.anonymous;
         }
@@ -121,7 +127,11 @@ impl Reviews {
         if impersonates { &self.impersonations } else { &self.cache }
     }
 
-    async fn ask(&self, attributes: &Attributes, metrics: &DelegationMetrics) -> (ReviewOutcome, Duration) {
+    async fn ask(
+        &self,
+        attributes: &AuthorizationAttributes,
+        metrics: &DelegationMetrics,
+    ) -> (ReviewOutcome, Duration) {
         let review = SubjectAccessReview { spec: spec(attributes), ..SubjectAccessReview::default() };
         let reviewed: Result<SubjectAccessReview, String> =
             delegate::review(&self.delegate.client, PATH, &review, metrics).await;
@@ -138,8 +148,8 @@ impl Reviews {
     }
 }
 
-fn spec(attributes: &Attributes) -> SubjectAccessReviewSpec {
-    let Attributes { caller, info } = attributes;
+fn spec(attributes: &AuthorizationAttributes) -> SubjectAccessReviewSpec {
+    let AuthorizationAttributes { caller, info } = attributes;
     let mut spec = SubjectAccessReviewSpec {
         user: Some(caller.name.clone()),
         uid: some(&caller.uid),
@@ -226,11 +236,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    fn attributes_of(verb: Verb, name: &str) -> Attributes {
+    fn attributes_of(verb: Verb, name: &str) -> AuthorizationAttributes {
         let caller = Caller { name: "support".to_owned(), via: Via::Certificate, ..Caller::default() };
         let resource = "users".to_owned();
         let request = ResourceRequest { verb, resource, name: name.to_owned(), ..ResourceRequest::default() };
-        Attributes { caller: Arc::new(caller), info: request.into() }
+        AuthorizationAttributes { caller: Arc::new(caller), info: request.into() }
     }
 
     #[tokio::test]
@@ -246,7 +256,7 @@ mod tests {
         let reviews =
             Reviews::new(Delegate { client, unauthenticated_reviews: 1, ttl: Duration::from_hours(1) });
         let metrics = ServerMetrics::new(&Metrics::new(), &[]);
-        let review = async |attributes: &Attributes| {
+        let review = async |attributes: &AuthorizationAttributes| {
             assert!(!reviews.review(attributes, &metrics.delegated_authz).await.unwrap().allowed);
             count.load(Ordering::SeqCst)
         };

@@ -7,7 +7,7 @@ use crate::audit::{self, AUDIT_ID};
 use crate::authn::Authenticated;
 use crate::authn::impersonation::Impersonation;
 use crate::authn::outcome::AuthnError;
-use crate::authz::{Attributes, AuthorizationRequest, RouteAccess};
+use crate::authz::{AuthorizationAttributes, AuthorizationRequest, RouteAccess};
 use crate::caller::{Caller, Via};
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
@@ -143,7 +143,7 @@ async fn answer<H: Handler>(
 
     let is_stream = class == Class::Stream;
     let changes = if is_stream { shared.authorization.changes(&effective.caller) } else { None };
-    let attributes = Attributes { caller: effective.caller, info };
+    let attributes = AuthorizationAttributes { caller: effective.caller, info };
     let authorization_request = AuthorizationRequest { attributes, access, reads_store };
     let admitted = trace::span("authorization", shared.authorization.admit(&authorization_request));
     let proof =
@@ -156,7 +156,7 @@ async fn answer<H: Handler>(
         let visibility = proof.visibility().clone();
         Box::new(stream_authorization(shared, peer, inputs, visibility, changes))
     });
-    let Attributes { caller, info } = authorization_request.attributes;
+    let AuthorizationAttributes { caller, info } = authorization_request.attributes;
     let mut context = RequestContext {
         authorization: Some(Arc::clone(&shared.authorization)),
         authenticator: Some(Arc::clone(&shared.authenticator)),
@@ -360,7 +360,7 @@ async fn impersonate<H>(
     }
     let rights: Vec<RequestInfo> = impersonation.rights().into_iter().map(RequestInfo::from).collect();
     for right in &rights {
-        let attributes = Attributes { caller: Arc::clone(caller), info: right.clone() };
+        let attributes = AuthorizationAttributes { caller: Arc::clone(caller), info: right.clone() };
         shared.authorization.may_impersonate(&attributes).await?;
     }
     let impersonated =

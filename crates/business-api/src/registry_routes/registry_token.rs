@@ -11,7 +11,7 @@ use crate::token_server::grant::{self, PushRefusal, RegistryRole};
 use crate::token_server::keys::TokenKeys;
 use crate::token_server::prefix_index::PrefixIndex;
 use crate::token_server::scope::{Actions, Prefix, RegistryScope, Repository, ResourceActions};
-use apiserver::authz::{Attributes, RouteAccess};
+use apiserver::authz::{AuthorizationAttributes, RouteAccess};
 use apiserver::dialect::{BasicCredentials, Dialect, Judgement};
 use apiserver::flow::Class;
 use apiserver::request::{ResourceRequest, query};
@@ -301,7 +301,7 @@ async fn is_operator(cx: &RequestContext) -> Result<bool, Status> {
         resource: PROJECTS.to_owned(),
         ..ResourceRequest::default()
     };
-    let attributes = Attributes { caller: Arc::clone(&cx.caller), info: operate.into() };
+    let attributes = AuthorizationAttributes { caller: Arc::clone(&cx.caller), info: operate.into() };
     match authorization.authorize(&attributes).await {
         Ok(_proof) => Ok(true),
         Err(refused) if refused.code == 403 => Ok(false),
