@@ -20,6 +20,9 @@ Examples:
 All of the file is taken, in one transaction, or nothing. Here --kubeconfig is the member cluster's that the file names: what is
 not there would be made, so it is looked for first.";
 
+/// Limit of the objects in a file. The server creates as many in one transaction.
+const OBJECTS_MAX: usize = 1000;
+
 /// Take over namespaces that are there already: they are charged, and what runs in them goes on (operators)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -37,7 +40,7 @@ impl Adopt {
     pub(crate) async fn run(&self, connection: &ConnectionFlags) -> Result<Outcome, Failure> {
         let dry_run = self.dry_run.is_server_dry_run()?;
         let Clusters { host, member } = self.both.open(connection).await?;
-        let mut items = read_documents(&self.filename)?;
+        let mut items = read_documents(&self.filename, OBJECTS_MAX)?;
         self.fail_if_any(items.iter().filter_map(problem_of))?;
         let clusters: BTreeSet<&str> = items.iter().map(|item| text(item, "/spec/clusterName")).collect();
         if clusters.len() > 1 {

@@ -28,7 +28,7 @@ Examples:
 The server decides, and keeps nothing. Objects of a file are decided one by one, each as if it were alone.";
 /// Size limit of a file.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Limit of the objects in a file.
+/// Limit of the objects in a file: each is tried by calls of its own.
 const OBJECTS_MAX: usize = 200;
 
 /// Say whether something would fit, level by level, and what would let it in
@@ -86,7 +86,7 @@ impl Explain {
             (Some(ExplainCommand::Namespace(flags)), _) => Ok(vec![flags.new_or_changed(api).await?]),
             (None, Some(file)) => {
                 let mut desired = Vec::new();
-                for document in read_documents(file)? {
+                for document in read_documents(file, OBJECTS_MAX)? {
                     desired.push(
                         DesiredObject::of_document(document, &api.project)?
                             .or_change_of_existing(api)
@@ -102,8 +102,8 @@ impl Explain {
     }
 }
 
-/// The objects of a file; a List is taken apart.
-pub(crate) fn read_documents(file: &Path) -> Result<Vec<Value>, Failure> {
+/// The objects of a file, at most so many; a List is taken apart.
+pub(crate) fn read_documents(file: &Path, objects_max: usize) -> Result<Vec<Value>, Failure> {
     let failed = |why: String| Failure::File { path: file.to_owned(), why };
     let mut text = String::new();
     let read = if file == Path::new("-") {
@@ -127,9 +127,9 @@ pub(crate) fn read_documents(file: &Path) -> Result<Vec<Value>, Failure> {
     if documents.is_empty() {
         return Err(failed("there is no object in it".to_owned()));
     }
-    if documents.len() > OBJECTS_MAX {
+    if documents.len() > objects_max {
         return Err(failed(format!(
-            "there are {} objects in it; {OBJECTS_MAX} are taken at once",
+            "there are {} objects in it; {objects_max} are taken at once",
             documents.len()
         )));
     }

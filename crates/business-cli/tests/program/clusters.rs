@@ -443,12 +443,22 @@ impl Drop for AdoptFile {
 
 impl AdoptFile {
     fn new() -> Self {
+        Self::with(&["web".to_owned()])
+    }
+
+    /// With these namespaces, as a list.
+    fn with(namespaces: &[String]) -> Self {
         let path = std::env::temp_dir().join(format!("business-take-{}", uuid::Uuid::new_v4()));
-        let object = json!({
-            "apiVersion": "business.tkestack.io/v1", "kind": "Namespace", "metadata": {"namespace": "shop"},
-            "spec": {"clusterName": "east", "namespace": "web", "hard": {"pods": "1"}},
-        });
-        std::fs::write(&path, object.to_string()).unwrap();
+        let items: Vec<Value> = namespaces
+            .iter()
+            .map(|namespace| {
+                json!({
+                    "apiVersion": "business.tkestack.io/v1", "kind": "Namespace", "metadata": {"namespace": "shop"},
+                    "spec": {"clusterName": "east", "namespace": namespace, "hard": {"pods": "1"}},
+                })
+            })
+            .collect();
+        std::fs::write(&path, json!({ "items": items }).to_string()).unwrap();
         Self(path)
     }
 
@@ -497,6 +507,24 @@ fn what_is_there_is_taken() {
     });
     let taken = kube.run_for_member(&take.args()).expect(0);
     assert!(taken.starts_with("1 namespace is taken"), "{taken}");
+    assert_eq!(kube.requests("POST"), [get("namespaces").replace("GET", "POST")]);
+}
+
+#[test]
+fn as_many_are_taken_at_once_as_the_server_takes() {
+    let mut namespaces: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
+    let all = AdoptFile::with(&namespaces);
+    namespaces.push("n1000".to_owned());
+    let one_more = AdoptFile::with(&namespaces);
+    let there: Vec<Value> = namespaces.iter().map(|name| json!({"metadata": {"name": name}})).collect();
+    let there = json!({"metadata": {}, "items": there});
+    let kube =
+        FakeApiServer::start(move |call, _| (call == "GET /api/v1/namespaces").then(|| (200, there.clone())));
+    let taken = kube.run_for_member(&all.args()).expect(0);
+    assert!(taken.starts_with("1000 namespaces are taken"), "{taken}");
+    let refused = kube.run_for_member(&one_more.args());
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("1001 objects in it; 1000 are taken at once"), "{}", refused.err);
     assert_eq!(kube.requests("POST"), [get("namespaces").replace("GET", "POST")]);
 }
 
