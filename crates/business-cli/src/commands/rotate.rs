@@ -47,6 +47,9 @@ const NOT_ROLLED_BACK: &str = "the new ones stay in the Secret, and the old ones
 const NOT_REFUSED: &str = "the controller has the new ones: call this again, and it revokes what is left; a cluster may take a \
                            moment to notice that a token's Secret is gone: give it longer with --timeout";
 
+/// What every account of the controller may read in a member cluster.
+const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
+
 /// Renew the controller's credentials of a cluster without a gap, and revoke the old ones (operators)
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -99,14 +102,14 @@ impl Rotate {
         let renewed: Vec<&RenewedCredential> = std::iter::once(&controller).chain(&signer).collect();
         let agents =
             if is_tunnelled(&controller.before)? { self.agents(&host, &member).await? } else { None };
-        let mut are_ours = true;
+        let mut are_refused = true;
         // The controller connects through the agents: with an expired token they do not run, and with a stolen one
         // somebody may impersonate them.
         if let Some(agents) = &agents {
             note("2/5 waiting until the tunnel's agents use theirs");
             agents.roll_out(self.timeout).await?;
             if !self.keep_old {
-                are_ours = agents.revoke_old().await?;
+                are_refused = agents.revoke_old().await?;
             }
         }
         note(format_args!("3/5 keeping them in {path}"));
@@ -135,15 +138,9 @@ impl Rotate {
         }
         note("5/5 revoking the old ones");
         for one in &renewed {
-            let revoked = one.account.tokens(&member).revoke_before(&one.new).await?;
-            match &one.old_token {
-                Some(token) if bound_to(token).is_some_and(|secret| revoked.contains(&secret)) => {
-                    self.wait_until_refused(&member, token).await?;
-                }
-                _ => are_ours = false,
-            }
+            are_refused &= self.revoke_old(&member, one).await?;
         }
-        let old = if are_ours {
+        let old = if are_refused {
             "the old ones are refused"
         } else {
             "the old ones are not of join or rotate: who made them has to take them back"
@@ -210,12 +207,30 @@ impl Rotate {
         }
     }
 
-    async fn wait_until_refused(&self, member: &Api, token: &str) -> Result<(), Failure> {
+    /// Revokes the old tokens of the account. Returns whether the one that was in use is refused; one that `join` and
+    /// `rotate` have not made is only tried.
+    async fn revoke_old(&self, member: &Api, one: &RenewedCredential) -> Result<bool, Failure> {
+        let revoked = one.account.tokens(member).revoke_before(&one.new).await?;
+        let Some(token) = &one.old_token else { return Ok(false) };
+        let old = self.with_old_token(member, token)?;
+        if bound_to(token).is_some_and(|secret| revoked.contains(&secret)) {
+            self.wait_until_refused(&old).await?;
+            return Ok(true);
+        }
+        // It may have ended, or somebody has revoked it before: then nobody has to take it back.
+        Ok(matches!(old.get::<Value>(KUBE_SYSTEM).await, Err(failure) if failure.is_unauthenticated()))
+    }
+
+    /// A client of the member cluster with an old token.
+    fn with_old_token(&self, member: &Api, token: &str) -> Result<Api, Failure> {
         let mut config = member.config.clone();
         config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
-        let old = Api::new(config, String::new(), self.timeout)?;
+        Api::new(config, String::new(), self.timeout)
+    }
+
+    async fn wait_until_refused(&self, old: &Api) -> Result<(), Failure> {
         wait::until("the old credentials are refused", self.timeout, async || {
-            match old.get::<Value>("/api/v1/namespaces/kube-system").await {
+            match old.get::<Value>(KUBE_SYSTEM).await {
                 Err(Failure::Refused(status)) if status.code == 401 => Ok(Progress::Done(())),
                 Ok(_) => Ok(Progress::Pending("they still open the cluster".to_owned())),
                 Err(failure) => Err(failure),

@@ -344,6 +344,37 @@ fn a_secret_that_cannot_be_written_is_a_matter_of_the_members_role() {
 }
 
 #[test]
+fn nobody_is_asked_to_take_back_what_is_refused_already() {
+    const KUBE_SYSTEM: &str = "GET /api/v1/namespaces/kube-system";
+    // Of the token "new".
+    const DIGEST: &str = "sha256:11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437";
+    for (code, told) in [
+        (401, "; the old ones are refused\n"),
+        (200, "; the old ones are not of join or rotate: who made them has to take them back\n"),
+        (403, "; the old ones are not of join or rotate: who made them has to take them back\n"),
+    ] {
+        // Somebody has deleted the Secrets of all tokens before: none is left to revoke.
+        let kube = FakeApiServer::start(move |call, requests| match call {
+            call if call == format!("GET {SECRETS}/cluster-east") => Some(secret_of_join()),
+            call if call.ends_with("/token") => Some(new_token()),
+            call if call == get("memberclusters/east") => {
+                let credential = json!({"fingerprint": DIGEST, "since": "2026-01-01T00:00:00Z"});
+                let mut cluster = east(UID);
+                cluster["status"]["credential"] = credential;
+                Some((200, cluster))
+            }
+            // First the administrator asks which cluster it is.
+            KUBE_SYSTEM if requests.iter().any(|call| call == KUBE_SYSTEM) && code != 200 => {
+                Some(failure(code, "not with this token"))
+            }
+            _ => None,
+        });
+        let rotated = kube.run_for_member(&["rotate", "east"]).expect(0);
+        assert!(rotated.ends_with(told), "{code}: {rotated}");
+    }
+}
+
+#[test]
 fn a_kept_kubeconfig_that_takes_no_token_is_told_before_there_is_one() {
     for (kubeconfig, why) in [("[", "cannot be used"), ("{}", "its current context has no user")] {
         let kube = FakeApiServer::start(move |call, _| match call {
