@@ -186,6 +186,27 @@ test("a question does not turn into its opposite under whoever reads it", { tag:
   }
 });
 
+test("a cluster that is being deleted says so, and what it waits for", { tag: "@simulated" }, async ({ console, platform }) => {
+  const when = { lastTransitionTime: "2026-03-05T21:40:00Z" };
+  const good = (type: string, reason: string) => ({ type, status: "True", reason, message: "", ...when });
+  const healthy = [good("Reachable", "Answers"), good("Registered", "Registered"), good("Bounded", "Bounded")];
+  const why = "5 namespaces are there";
+  const page = await console.as("oscar", PAGES.clusters);
+  const card = page.getByRole("region", { name: "local", exact: true });
+  try {
+    platform.change("memberclusters", undefined, "local", { status: { conditions: healthy } });
+    await expect(card.getByRole("button", { name: words("cluster.cordon"), exact: true })).toBeVisible();
+    await expect(card.getByText(words("condition.Terminating.True"))).toHaveCount(0);
+    const leaving = { type: "Terminating", status: "True", reason: "InUse", message: why, ...when };
+    platform.change("memberclusters", undefined, "local", { metadata: { deletionTimestamp: when.lastTransitionTime }, status: { conditions: [...healthy, leaving] } });
+    await expect(card.getByText(words("condition.Terminating.True"))).toBeVisible();
+    await expect(card.getByText(why)).toBeVisible();
+    await expect(card.getByText(words("condition.Bounded.True"))).toHaveCount(0);
+  } finally {
+    platform.change("memberclusters", undefined, "local", { metadata: { deletionTimestamp: null }, status: { conditions: healthy } });
+  }
+});
+
 test("an act at the database is copied as it is run", { tag: "@simulated" }, async ({ console }) => {
   const page = await console.as("oscar", PAGES.findings);
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);

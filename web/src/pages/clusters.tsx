@@ -2,7 +2,7 @@ import { createMemo, For, Show } from "solid-js";
 import { amountOf, type QuantityText } from "../amounts/quantity";
 import { request } from "../api/client";
 import { clusters, pathOf } from "../api/collections";
-import { conditionsOf } from "../api/conditions";
+import { conditionsOf, gradeOf } from "../api/conditions";
 import type { MemberCluster } from "../api/types";
 import type { Share } from "../budget/shares";
 import { formatDateTime, t } from "../i18n/messages";
@@ -54,6 +54,8 @@ function Card(props: { cluster: MemberCluster }) {
   const name = () => props.cluster.metadata.name;
   const cordoned = () => props.cluster.spec?.cordoned ?? false;
   const conditions = () => conditionsOf(props.cluster);
+  // Not all that are not True: a cluster that is being deleted has Terminating, which is.
+  const problems = () => conditions().filter((one) => gradeOf(one) !== "good");
   const reachable = () => conditions().find((one) => one.type === "Reachable")?.status === "True";
   const cordon = (name: string, cordoned: boolean) => () => request(pathOf("memberclusters", name), { method: "PATCH", body: { spec: { cordoned } } });
   return (
@@ -73,9 +75,7 @@ function Card(props: { cluster: MemberCluster }) {
       <For each={shares(props.cluster)}>{(share) => <ShareRow share={share} />}</For>
       <Show when={Object.keys(hardOf(props.cluster)).length === 0}><p class="quiet">{t("cluster.unlimited")}</p></Show>
       <Comparison cluster={props.cluster} />
-      <Show when={conditions().some((one) => one.status !== "True")}>
-        <Conditions all={conditions().filter((one) => one.status !== "True")} />
-      </Show>
+      <Show when={problems().length > 0}><Conditions all={problems()} /></Show>
       <div class="row">
         <ConfirmButton label={t(cordoned() ? "cluster.uncordon" : "cluster.cordon")} text={t(cordoned() ? "cluster.uncordon.text" : "cluster.cordon.text")}
           title={`${t(cordoned() ? "cluster.uncordon" : "cluster.cordon")}: ${name()}`} act={cordon(name(), !cordoned())} />
