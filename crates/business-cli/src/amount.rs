@@ -45,8 +45,12 @@ pub(crate) fn saturating_add(amount: Quantity, other: Quantity) -> Quantity {
     amount.checked_add(other).unwrap_or(Quantity::MAX)
 }
 
-/// Whole percent, rounded down, so that 100 is full; `None` if the whole is 0.
+/// Whole percent, rounded down, so that 100 is full. A limit of 0 with something in it is full; without, it has no
+/// percentage.
 pub(crate) fn percent(part: Quantity, whole: Quantity) -> Option<i128> {
+    if whole.is_zero() {
+        return (part > Quantity::ZERO).then_some(100);
+    }
     part.nanos().checked_mul(100)?.checked_div(whole.nanos())
 }
 
@@ -111,8 +115,8 @@ impl Bar {
     /// A bar of this many characters: used, allocated but not used, and free.
     pub(crate) fn render(self, screen: Screen, width: usize) -> String {
         let [used, allocated, left] = if screen.unicode { ["█", "▒", "·"] } else { ["#", "=", "."] };
-        let of_used = cells(self.used.min(self.hard), self.hard, width);
-        let of_allocated = cells(self.allocated.min(self.hard), self.hard, width).max(of_used);
+        let of_used = cells(self.used, self.hard, width);
+        let of_allocated = cells(self.allocated, self.hard, width).max(of_used);
         let taken = used.repeat(of_used) + &allocated.repeat(of_allocated.saturating_sub(of_used));
         let tone = match tone(percent(self.allocated, self.hard)) {
             Tone::Plain => Tone::Good,
@@ -123,11 +127,14 @@ impl Bar {
     }
 }
 
-/// How many characters of the bar a part fills: 0 only if the part is 0, all only if it is the whole.
+/// How many characters of the bar a part fills: 0 only if the part is 0, all only if it is the whole or more.
 fn cells(part: Quantity, whole: Quantity, width: usize) -> usize {
     let Ok(columns) = i128::try_from(width) else { return 0 };
-    if part.nanos() <= 0 || whole.nanos() <= 0 {
+    if part.nanos() <= 0 {
         return 0;
+    }
+    if whole.nanos() <= 0 {
+        return width;
     }
     let exact = part.nanos().checked_mul(columns).and_then(|product| product.checked_div(whole.nanos()));
     usize::try_from(exact.unwrap_or(columns)).unwrap_or(width).clamp(1, width.max(1))
@@ -181,6 +188,8 @@ mod tests {
         assert_eq!(bar("1000", "999", "999").render(screen(false), 10), "#########.");
         assert_eq!(bar("10", "20", "30").render(screen(false), 10), "##########");
         assert_eq!(bar("0", "0", "0").render(screen(false), 4), "....");
+        assert_eq!(bar("0", "5", "0").render(screen(false), 4), "====", "it is above its limit");
+        assert_eq!(bar("0", "5", "2").render(screen(false), 4), "####");
     }
 
     #[test]
@@ -188,6 +197,7 @@ mod tests {
         for (part, marked) in [("79", ""), ("80", "!"), ("94", "!"), ("95", "!!"), ("101", "!!")] {
             assert_eq!(mark(percent(quantity(part), quantity("100"))), marked, "{part}");
         }
-        assert_eq!(percent(quantity("1"), Quantity::ZERO), None);
+        assert_eq!(percent(quantity("1"), Quantity::ZERO), Some(100));
+        assert_eq!(percent(Quantity::ZERO, Quantity::ZERO), None);
     }
 }

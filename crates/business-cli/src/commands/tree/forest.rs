@@ -496,6 +496,18 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_limit_of_nothing_with_something_in_it_is_full() {
+        let forest = Forest::build(
+            Vec::new(),
+            vec![project("frozen", "", "0", "5"), project("empty", "", "0", "0")],
+            Vec::new(),
+        );
+        let full = to_json(&forest, &Selection { percent: Some(95), ..ALL });
+        let names: Vec<&Value> = full["roots"].as_array().unwrap().iter().map(|root| &root["name"]).collect();
+        assert_eq!(names, ["frozen"]);
+    }
+
+    #[test]
     fn what_is_not_asked_for_is_left_out() {
         let forest = forest();
         let clusters = ["west".to_owned()];
