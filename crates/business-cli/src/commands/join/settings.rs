@@ -56,6 +56,8 @@ pub(super) struct JoinSettings {
     kept: Vec<String>,
     /// Whether it has joined before, and its Secret is gone.
     has_lost_secret: bool,
+    /// Why `--tenants` changes nothing, if it does not.
+    tenants_stay: Option<String>,
 }
 
 impl PreviousJoin {
@@ -131,6 +133,7 @@ impl JoinSettings {
             endpoint_authority,
             kept,
             has_lost_secret: secret.is_none() && before.joined_cluster().is_some(),
+            tenants_stay: tenants_stay(join, before),
         })
     }
 
@@ -144,6 +147,9 @@ impl JoinSettings {
         }
         if !self.kept.is_empty() {
             note(format_args!("as before, since this call does not say: {}", self.kept.join(" ")));
+        }
+        if let Some(why) = &self.tenants_stay {
+            note(why);
         }
         if self.has_lost_secret {
             note(format_args!(
@@ -166,6 +172,27 @@ fn is_loopback(server: &str) -> bool {
 pub(crate) fn secret_name(name: &str, cluster: Option<&MemberCluster>) -> String {
     let named = cluster.and_then(|cluster| cluster.spec.credentials.as_ref());
     named.map_or_else(|| super::secret_name(name), |credentials| credentials.secret_name.clone())
+}
+
+/// Why `--tenants` changes nothing: the controller leaves tenants that somebody has set in the cluster's object.
+fn tenants_stay(join: &Join, before: &PreviousJoin) -> Option<String> {
+    let (wanted, cluster) = (join.tenants.as_deref()?, before.cluster.as_ref()?);
+    let wanted: Vec<&str> = wanted.split(',').map(str::trim).filter(|tenant| !tenant.is_empty()).collect();
+    let set = &cluster.spec.tenants;
+    // What the controller has written there last, from the Secret.
+    let written = cluster.metadata.annotations.get(names::DIRECTORY_ANNOTATION);
+    let written: Value = written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let written = written.get("tenants").and_then(Value::as_array).into_iter().flatten();
+    if wanted == *set || written.filter_map(Value::as_str).eq(set.iter().map(String::as_str)) {
+        return None;
+    }
+    let who = if set.is_empty() { "operators alone".to_owned() } else { set.join(", ") };
+    let patch = json!({"spec": {"tenants": wanted}});
+    Some(format!(
+        "who may use it was set in its MemberCluster, and stays: {who}; --tenants changes the Secret alone: \
+         kubectl patch membercluster {} --type=merge -p '{patch}'",
+        join.cluster
+    ))
 }
 
 fn annotations(join: &Join, before: &PreviousJoin, kept: &mut Vec<String>) -> Map<String, Value> {
@@ -367,6 +394,32 @@ mod tests {
             assert_eq!(settings.annotations["business.tkestack.io/tenants"], text);
             assert!(settings.has_lost_secret);
         }
+    }
+
+    #[test]
+    fn tenants_that_somebody_has_set_in_the_record_stay_and_that_is_told() {
+        let told = |set: &Value, written: &Value, flags: &[&str]| {
+            let object = json!({
+                "metadata": {"name": "east", "annotations": {names::DIRECTORY_ANNOTATION: written.to_string()}},
+                "spec": {"tenants": set}, "status": {"uid": "1"},
+            });
+            let cluster = Some(serde_json::from_value(object).unwrap());
+            settings(flags, &PreviousJoin { cluster, ..PreviousJoin::default() }).unwrap().tenants_stay
+        };
+        let all = json!({"tenants": ["*"]});
+        let narrow = ["--tenants", "acme, globex"];
+        assert_eq!(told(&json!(["*"]), &all, &narrow), None, "nobody has changed it");
+        assert_eq!(told(&json!([]), &json!({"type": "Imported"}), &narrow), None, "nobody has changed it");
+        assert_eq!(told(&json!(["acme", "globex"]), &all, &narrow), None, "it is so");
+        assert_eq!(told(&json!(["acme"]), &all, &[]), None, "this call does not say");
+        let why = told(&json!(["acme"]), &all, &narrow).unwrap();
+        for part in [
+            "and stays: acme;",
+            "membercluster east --type=merge -p '{\"spec\":{\"tenants\":[\"acme\",\"globex\"]}}'",
+        ] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        assert!(told(&json!([]), &all, &narrow).unwrap().contains("operators alone"));
     }
 
     #[test]
