@@ -34,7 +34,8 @@
 {{- $pod := $spec.template.spec }}
 {{- $container := first $pod.containers }}
 {{- include "business.ids" (dict "root" $root "securityContext" $pod.securityContext) }}
-{{- if dig "autoscaling" "enabled" false $values }}{{ $_ := unset $spec "replicas" }}{{ else }}{{ $_ := set $spec "replicas" $values.replicas }}{{ end }}
+{{- /* None are none with an autoscaler, too, which leaves them alone: nobody may serve before a restore is declared. */}}
+{{- if and (dig "autoscaling" "enabled" false $values) (gt (int $values.replicas) 0) }}{{ $_ := unset $spec "replicas" }}{{ else }}{{ $_ := set $spec "replicas" $values.replicas }}{{ end }}
 {{- $_ := set $container "image" (include "business.image" (dict "root" $root "values" $values)) }}
 {{- $_ := set $container "imagePullPolicy" $root.Values.image.pullPolicy }}
 {{- $_ := set $container "resources" $values.resources }}

@@ -16,6 +16,7 @@ pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
     placed(helm)?;
     given_ids(helm)?;
     ends_later(helm)?;
+    scaled(helm)?;
     forbidden(helm)?;
     given_anew(helm)?;
     reads_a_standby(helm)?;
@@ -86,6 +87,20 @@ fn ends_later(helm: &Helm) -> Result<()> {
         let seconds =
             deployment(&objects, name)?.pointer("/spec/template/spec/terminationGracePeriodSeconds");
         ensure!(seconds == Some(&json!(wanted)), "{name}: {seconds:?}");
+    }
+    Ok(())
+}
+
+/// With an autoscaler it says how many replicas there are; but none, as before a restore is declared, are none.
+fn scaled(helm: &Helm) -> Result<()> {
+    for (set, wanted) in [
+        ("api.replicas=3", Some(json!(3))),
+        ("api.autoscaling.enabled=true", None),
+        ("api.autoscaling.enabled=true,api.replicas=0", Some(json!(0))),
+    ] {
+        let objects = helm.template_with(NAMESPACE, &chart(), &[set])?;
+        let replicas = deployment(&objects, API)?.pointer("/spec/replicas");
+        ensure!(replicas == wanted.as_ref(), "{set}: {replicas:?}");
     }
     Ok(())
 }
