@@ -144,10 +144,19 @@ pub fn username(project: &str, name: &str) -> String {
 
 /// Validates a new credential. `days_max` is the maximum validity of a password in days.
 pub fn registry_credential(spec: &RegistryCredentialSpec, days_max: i64) -> FieldErrors {
-    let path = Path::new("spec");
     let mut errors = FieldErrors::new();
-    errors.extend(validation::valid_days(spec.valid_days, days_max, &path.child("validDays")));
-    errors.extend(validation::registry_names(&spec.names, &path.child("names")));
+    errors.extend(valid_days(spec, days_max));
+    errors.extend(holder_and_names(spec));
+    errors
+}
+
+fn valid_days(spec: &RegistryCredentialSpec, days_max: i64) -> Option<FieldError> {
+    validation::valid_days(spec.valid_days, days_max, &Path::new("spec").child("validDays"))
+}
+
+fn holder_and_names(spec: &RegistryCredentialSpec) -> FieldErrors {
+    let path = Path::new("spec");
+    let mut errors = validation::registry_names(&spec.names, &path.child("names"));
     match (spec.user.is_empty(), spec.access) {
         (true, None) => {
             let why = "a credential is a person's, or says what a robot may do: give either user or access";
@@ -171,14 +180,18 @@ pub fn registry_credential(spec: &RegistryCredentialSpec, days_max: i64) -> Fiel
     errors
 }
 
-/// Validates a changed credential.
+/// Validates a changed credential. A bound that was lowered since it was created does not block other changes: the
+/// passwords that are issued keep to the bound.
 pub fn registry_credential_update(
     old: &RegistryCredentialSpec,
     new: &RegistryCredentialSpec,
     days_max: i64,
 ) -> FieldErrors {
     let path = Path::new("spec");
-    let mut errors = registry_credential(new, days_max);
+    let mut errors = holder_and_names(new);
+    if new.valid_days != old.valid_days {
+        errors.extend(valid_days(new, days_max));
+    }
     let kept = [("tenantID", &old.tenant_id, &new.tenant_id), ("user", &old.user, &new.user)];
     for (field, before, after) in kept {
         if before != after {
@@ -227,6 +240,19 @@ mod tests {
             []
         );
         assert_eq!(registry_credential_update(&pull, &alice, 365).len(), 1);
+    }
+
+    #[test]
+    fn days_of_before_the_bound_was_lowered_block_no_other_change() {
+        let year = spec(json!({"access": "Pull", "validDays": 365}));
+        let push = spec(json!({"access": "Push", "validDays": 365}));
+        assert_eq!(registry_credential_update(&year, &push, 30), []);
+        for days in [0, 31, 364] {
+            let other = spec(json!({"access": "Pull", "validDays": days}));
+            assert_eq!(registry_credential_update(&year, &other, 30).len(), 1, "{days}");
+        }
+        let fewer = spec(json!({"access": "Pull", "validDays": 30}));
+        assert_eq!(registry_credential_update(&year, &fewer, 30), []);
     }
 
     #[test]

@@ -244,6 +244,10 @@ impl Strategy for RegistryCredentialStrategy {
             }
             Err(errors) => return errors,
         };
+        // Whoever changes metadata alone, such as the garbage collector, gets nothing of the holder's.
+        if before == after {
+            return FieldErrors::new();
+        }
         let mut errors = registry_credential_update(&before, &after, self.days_max);
         errors.extend(self.check_holder(cx, old.namespace(), &before));
         errors

@@ -606,6 +606,23 @@ async fn an_administrator_of_a_project_gets_nobodys_rights_but_his_own() {
     assert_eq!(registry.granted(&user, &[&all]).await, ["acme/shop/app:pull"]);
 }
 
+/// As the garbage collector does after a deletion with `--cascade=foreground`.
+#[tokio::test]
+async fn a_finalizer_is_taken_off_a_credential_by_somebody_other_than_its_holder() {
+    let registry = Registry::start().await;
+    let (operator, alice) = (registry.world.operator(), registry.world.host_user("alice"));
+    let access = json!([{"kind": "User", "name": "alice", "role": "view"}]);
+    registry.admin().patch("/projects/web", json!({"spec": {"access": access}})).await.expect(200);
+    until("she sees the project", async || alice.get(CREDENTIALS).await.code == 200).await;
+    alice.post(CREDENTIALS, credential("hers", json!({"user": "alice"}))).await.expect(201);
+    let hers = format!("{CREDENTIALS}/hers");
+    let deleted = alice.delete(&format!("{hers}?propagationPolicy=Foreground")).await.expect(200);
+    assert_eq!(deleted["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    assert_eq!(operator.patch(&hers, json!({"spec": {"validDays": 7}})).await.code, 422);
+    operator.patch(&hers, json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(operator.get(&hers).await.code, 404);
+}
+
 #[tokio::test]
 async fn what_the_registry_tells_marks_the_object_whose_content_has_changed() {
     let registry = Registry::start().await;
