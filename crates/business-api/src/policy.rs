@@ -8,7 +8,7 @@ use crate::subjects;
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
 use apiserver::request::ResourceRequest;
 use apiserver::{Caller, RequestInfo, Verb};
-use business_types::names::{GROUP, PROJECTS};
+use business_types::names::{GROUP, NAMESPACES, NS_EMIGRATIONS, PROJECTS, TRANSFER};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use meta::status::Status;
@@ -59,8 +59,8 @@ impl BusinessPolicy {
     }
 
     /// Whether a role that was given a moment ago could change a ruling: the caller is refused, or does not see the
-    /// project that the request names, or lists everything that they see, or writes a project, whose body may name
-    /// another project.
+    /// project that the request names, or lists everything that they see, or sends a body that may name another
+    /// project.
     fn may_be_stale(&self, caller: &Caller, request: &ResourceRequest, ruling: &Ruling) -> bool {
         let Ok(sight) = &ruling.visibility else { return false };
         if sees_whole_tenants(sight) {
@@ -75,8 +75,7 @@ impl BusinessPolicy {
             AuthzVerdict::Deny(_) => true,
             AuthzVerdict::Allow => match request.verb {
                 Verb::List => true,
-                Verb::Create | Verb::Update | Verb::Patch if request.resource == PROJECTS => true,
-                _ => is_unseen(),
+                _ => may_name_another_project(request) || is_unseen(),
             },
             AuthzVerdict::NoOpinion | AuthzVerdict::NotReady(_) => false,
         }
@@ -133,6 +132,15 @@ impl BusinessPolicy {
             _ if subresource.is_empty() => AuthzVerdict::Deny("this is for operators".to_owned()),
             _ => AuthzVerdict::Deny(format!("the subresource {subresource} is not for tenants")),
         }
+    }
+}
+
+/// Whether the body of a request may name another project, in which its caller then needs a role, too.
+fn may_name_another_project(request: &ResourceRequest) -> bool {
+    match (request.resource.as_str(), request.verb) {
+        (PROJECTS, Verb::Create | Verb::Update | Verb::Patch) | (NS_EMIGRATIONS, Verb::Create) => true,
+        (NAMESPACES, Verb::Create) => request.subresource == TRANSFER,
+        _ => false,
     }
 }
 

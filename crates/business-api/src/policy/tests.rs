@@ -2,7 +2,7 @@ use super::*;
 use crate::kinds::KINDS;
 use crate::role_bindings::{ObjectBindings, RoleBindings};
 use crate::subjects::tenant_user;
-use business_types::names::{CONFIG_MAPS, NAMESPACES};
+use business_types::names::CONFIG_MAPS;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -176,6 +176,24 @@ fn each_role_does_its_part_in_its_project_and_below() {
         panic!("allowed")
     };
     assert_eq!(why, "this needs the role edit in project \"p\"");
+}
+
+#[test]
+fn a_role_is_waited_for_in_every_project_that_a_request_may_name() {
+    let policy = policy(true);
+    let waits = |name: &str, verb, resource: &str, subresource: &str, project: &str| {
+        let (caller, request) = (named(name), of(verb, resource, subresource, project, ""));
+        let ruling = policy.judge(&caller, &request, false);
+        policy.may_be_stale(&caller, request.resource().unwrap(), &ruling)
+    };
+    assert!(waits("ann", "create", PROJECTS, "", ""), "its body names the parent");
+    assert!(waits("ann", "create", NAMESPACES, TRANSFER, "p"), "its body names where the namespace goes");
+    assert!(waits("ann", "create", NS_EMIGRATIONS, "", "p"), "so does this one");
+    assert!(waits("ann", "create", NAMESPACES, "", "new"), "it may be there");
+    assert!(waits("vic", "create", NAMESPACES, "", "p"), "he may have got another role");
+    assert!(!waits("ann", "create", NAMESPACES, "", "p"));
+    assert!(!waits("ann", "patch", NS_EMIGRATIONS, "", "p"), "it keeps its spec");
+    assert!(!waits("boss", "create", NS_EMIGRATIONS, "", "p"), "all of the tenant is his");
 }
 
 #[test]

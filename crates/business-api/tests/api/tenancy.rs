@@ -453,6 +453,8 @@ async fn who_makes_a_project_below_his_own_sees_and_rules_it_at_once() {
         here.post("/projects", child(&below, "team", json!({"pods": "4"}))).await.expect(201);
         there.post(&namespaces(&below), namespace(&below, json!({"pods": "1"}))).await.expect(201);
         here.post("/projects", child(&further, &below, json!({"pods": "1"}))).await.expect(201);
+        let transfer = format!("{}/c1-{below}/transfer", namespaces(&below));
+        there.post(&transfer, json!({"project": further})).await.expect(201);
         assert!(there.get("/projects").await.names().contains(&further));
         let made = format!("/projects/{further}");
         there.get(&made).await.expect(200);
