@@ -7,7 +7,7 @@ pub mod token;
 pub use token::TokenHandler;
 
 use super::{
-    decode_field_error, inherit_tenant, internal_decode_error, is_tenant_administrator,
+    TENANT, decode_field_error, inherit_tenant, internal_decode_error, is_tenant_administrator,
     keeps_spec_while_deleting, project_key, read_both, set_tenant, text_or_dash,
 };
 use crate::kind_ids::REGISTRY_CREDENTIAL;
@@ -18,16 +18,20 @@ use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{Caller, ObjectEndpoint, View};
 use business_types::account::{self, UnchargedTenantObject};
 use business_types::names::{API_VERSION, PROJECT_KIND};
-use business_types::registry_credential::{group_resource, registry_credential, registry_credential_update};
-use business_types::{CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess};
+use business_types::registry_credential::{
+    group_resource, gvk, registry_credential, registry_credential_update,
+};
+use business_types::{
+    CredentialHolder, RegistryCredentialSpec, RegistryCredentialStatus, RobotAccess, project,
+};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::status::Status;
 use meta::validation::NameRule;
 use serde_json::{Value, json};
-use store::Key;
 use store::quota::{Account, Violation};
+use store::{Entry, Key};
 
 /// The most credentials of a project.
 const CREDENTIALS_MAX: usize = 500;
@@ -149,16 +153,26 @@ fn have_same_holder(one: &Object, other: &Object) -> bool {
 }
 
 /// Adds an owner reference to the project, so that Kubernetes' garbage collection deletes the credential with it.
-async fn set_owner_reference(view: View<'_>, project: &Key, object: &mut Object) -> Result<(), Status> {
-    let Some(entry) = view.unfiltered().get(project).await? else { return Ok(()) };
+fn set_owner_reference(project: &Entry, object: &mut Object) {
     let mut owners = object.get(OWNER_REFERENCES).and_then(Value::as_array).cloned().unwrap_or_default();
-    let uid = entry.uid.to_string();
+    let uid = project.uid.to_string();
     if !owners.iter().any(|owner| owner.get("uid") == Some(&json!(uid))) {
-        let name = &*project.name;
+        let name = &*project.key.name;
         owners.push(json!({"apiVersion": API_VERSION, "kind": PROJECT_KIND, "name": name, "uid": uid}));
         object.set(OWNER_REFERENCES, json!(owners));
     }
-    Ok(())
+}
+
+/// Refuses a tenant other than the project's. Whoever rules it would get passwords for the project. The ledger, which
+/// checks the tenants of other kinds, charges nothing here.
+fn check_tenant(project: &Entry, object: &Object) -> Result<(), Status> {
+    let tenant = object.text(TENANT);
+    if tenant == project.attributes.tenant.as_deref().unwrap_or_default() {
+        return Ok(());
+    }
+    let why = format!("is not the tenant of project {}", project.key.name);
+    let error = FieldError::invalid(&Path::new("spec").child("tenantID"), &json!(tenant), &why);
+    Err(Status::invalid(&gvk(), object.name(), &vec![error]))
 }
 
 impl Strategy for RegistryCredentialStrategy {
@@ -204,15 +218,23 @@ impl Strategy for RegistryCredentialStrategy {
             return inherit_tenant(view, Some(project), object);
         }
         Some(Box::pin(async move {
-            if old.is_none() {
+            let found = view.unfiltered().get(&project).await?;
+            match &found {
+                // Also on updates: a file that a client applies or puts does not name the owner.
+                Some(found) => set_owner_reference(found, object),
+                None if old.is_none() => {
+                    return Err(Status::not_found(&project::group_resource(), &project.name));
+                }
+                None => {}
+            }
+            if let Some(taken) = inherit_tenant(view, Some(project), object) {
+                taken.await?;
+            }
+            if let (None, Some(found)) = (old, &found) {
+                check_tenant(found, object)?;
                 check_count(view, object).await?;
             }
-            // Also on updates: a file that a client applies or puts does not name the owner.
-            set_owner_reference(view, &project, object).await?;
-            match inherit_tenant(view, Some(project), object) {
-                Some(taken) => taken.await,
-                None => Ok(()),
-            }
+            Ok(())
         }))
     }
 

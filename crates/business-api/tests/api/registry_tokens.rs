@@ -371,6 +371,21 @@ async fn a_credential_stays_its_projects_whatever_is_written() {
     }
 }
 
+/// The ledger charges nothing for it, so it checks neither.
+#[tokio::test]
+async fn a_credential_is_in_a_project_that_exists_and_of_its_tenant_whoever_makes_it() {
+    let registry = Registry::start().await;
+    let operator = registry.world.operator();
+    let copied = credential("ci", json!({"access": "Push", "tenantID": "umbrella"}));
+    let refused = operator.post(CREDENTIALS, copied).await;
+    assert_eq!((refused.code, refused.causes()[0].1.as_str()), (422, "spec.tenantID"), "{refused:?}");
+    let nowhere = "/namespaces/nowhere/registrycredentials";
+    let early = operator.post(nowhere, credential("ci", json!({"access": "Push"}))).await;
+    assert_eq!((early.code, &early.body["details"]["kind"]), (404, &json!("projects")), "{early:?}");
+    let made = operator.post(CREDENTIALS, credential("ci", json!({"access": "Push"}))).await.expect(201);
+    assert_eq!(made["spec"]["tenantID"], "acme");
+}
+
 #[tokio::test]
 async fn a_robot_does_what_its_credential_says_where_it_says() {
     let registry = Registry::start().await;
