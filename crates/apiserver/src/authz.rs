@@ -29,7 +29,8 @@ use review::Reviews;
 /// allowed caller sees.
 pub trait Policy: Send + Sync + 'static {
     /// What a caller may do and see, both from the same state of the rules. `operator` says whether he has the
-    /// cross-tenant right ([`Policy::operator_right`]) or is in `system:masters`.
+    /// cross-tenant right ([`Policy::operator_right`]) or is in `system:masters`. An operator sees all tenants, so what
+    /// the rules allow him must not depend on what he does not see.
     fn judge(&self, caller: &Caller, request: &RequestInfo, operator: bool) -> Ruling;
 
     /// A future to wait for before a ruling counts; afterwards the ruling is computed again. The rules may follow the
@@ -310,9 +311,8 @@ impl Authorizer for Authorization {
         let mut operator = None;
         let is_open = matches!(request.access, RouteAccess::Public | RouteAccess::PublicUnauthenticated);
         if !caller.in_group(MASTERS) && !is_open {
-            if matches!(verdict, AuthzVerdict::Deny(_) | AuthzVerdict::NotReady(_))
-                && info.resource().is_some()
-            {
+            // What is allowed to a caller may rest on what he does not see. An operator sees it.
+            if verdict != AuthzVerdict::NoOpinion && info.resource().is_some() {
                 let is_operator = self.is_operator(caller).await?;
                 operator = Some(is_operator);
                 if is_operator {

@@ -199,19 +199,16 @@ impl Policy for BusinessPolicy {
             return judge_kubernetes_controller(caller, asked);
         }
         let roles = self.roles.of_caller(caller);
-        let verdict = match (asked.filter(|asked| asked.group == GROUP), &roles) {
+        // For an operator only the roles in Kubernetes count. Roles in tenants are bounded by what their holder sees,
+        // and he sees everything.
+        let verdict = match (asked.filter(|asked| asked.group == GROUP && !operator), &roles) {
             (None, _) => AuthzVerdict::NoOpinion,
-            // For an operator only the roles in Kubernetes count.
-            (Some(_), Err(_not_synced)) if operator => AuthzVerdict::NoOpinion,
             (Some(_), Err(not_synced)) => AuthzVerdict::NotReady(Box::new(not_synced.clone())),
             (Some(asked), Ok(roles)) => {
                 match (self.role_for(caller, roles, asked), self.check_freshness(asked)) {
-                    (_, Err(stale)) if !operator => AuthzVerdict::NotReady(Box::new(stale)),
+                    (_, Err(stale)) => AuthzVerdict::NotReady(Box::new(stale)),
                     (None, _) => AuthzVerdict::NoOpinion,
-                    (Some(role), _) => match self.verdict(role, asked) {
-                        AuthzVerdict::Deny(_) if operator => AuthzVerdict::NoOpinion,
-                        verdict => verdict,
-                    },
+                    (Some(role), _) => self.verdict(role, asked),
                 }
             }
         };

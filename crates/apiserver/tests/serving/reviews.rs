@@ -69,6 +69,19 @@ async fn an_operator_sees_everything() {
     assert_eq!(answer.json()["sees"], "Everything");
 }
 
+/// A tenant's administrator who may look at all tenants.
+#[tokio::test]
+async fn what_an_operator_may_do_is_not_what_he_may_do_in_a_tenant() {
+    let world = World::start().await;
+    world.kube.allow(|spec| spec["user"] == "jane" && spec["resourceAttributes"]["verb"] == "operate");
+    let user = |name| {
+        [("x-remote-user", name), ("x-remote-group", "tenant-admins"), ("x-remote-extra-tenantid", "acme")]
+    };
+    assert_eq!(world.get(Some(&world.aggregator()), &user("joe")).await.code, 200);
+    let answer = world.get(Some(&world.aggregator()), &user("jane")).await;
+    assert_eq!(answer.code, 403, "he would do it in all tenants: {}", answer.text);
+}
+
 #[tokio::test]
 async fn without_kube_apiserver_masters_probes_and_tenants_go_on_and_others_wait() {
     let world = World::start().await;

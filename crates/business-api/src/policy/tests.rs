@@ -242,6 +242,11 @@ fn roles_in_kubernetes_count_for_operators_alone() {
     let judged = policy.judge(&named("vic"), &delete, true);
     assert_eq!(judged, Ruling { verdict: AuthzVerdict::NoOpinion, visibility: Ok(Visibility::Everything) });
     assert!(matches!(verdict(&policy, &named("vic"), &delete), AuthzVerdict::Deny(_)));
+    for (who, project) in [("ann", "p"), ("ann", "far"), ("vic", "far"), ("boss", "far"), ("boss", "")] {
+        let delete = of("deletecollection", NAMESPACES, "", project, "");
+        let judged = policy.judge(&named(who), &delete, true);
+        assert_eq!(judged.verdict, AuthzVerdict::NoOpinion, "{who} sees {project:?} as an operator");
+    }
     assert_eq!(verdict(&policy, &named("stranger"), &delete), AuthzVerdict::NoOpinion);
 }
 

@@ -77,6 +77,31 @@ async fn the_authorization_matrix_is_as_recorded() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sees_all_tenants_and_is_of_one_does_in_the_others_what_his_roles_in_kubernetes_say() {
+    let world = World::start().await;
+    let (root, umbrella, auditor) = (world.masters(), world.tenant_admin("umbrella"), world.auditor("acme"));
+    root.until_ready().await;
+    let member_clusters = format!("{GROUP}/memberclusters");
+    root.send(&Method::POST, &member_clusters, Some(member_cluster("c1"))).await.expect(201);
+    let (projects, theirs) = (format!("{GROUP}/projects"), project("theirs", json!({"pods": "10"})));
+    until("the cluster is known", async || {
+        umbrella.send(&Method::POST, &projects, Some(theirs.clone())).await.code == 201
+    })
+    .await;
+    let path = format!("{projects}/theirs");
+    auditor.get(&path).await.expect(200);
+    let new = namespace("web", json!({"pods": "1"}));
+    for (method, path, body) in [
+        (Method::POST, format!("{GROUP}/namespaces/theirs/namespaces"), Some(new)),
+        (Method::PATCH, path.clone(), Some(json!({}))),
+        (Method::DELETE, path, None),
+    ] {
+        let answer = auditor.send(&method, &format!("{path}{DRY_RUN}"), body).await;
+        assert_eq!(answer.code, 403, "{method} {path}: {:#}", answer.body);
+    }
+}
+
 /// Projects with people in them: top ⊃ p, and other.
 async fn make_projects(root: &Caller, acme: &Caller) {
     for (name, administrator) in [("acme", "tara"), ("globex", "both")] {

@@ -129,6 +129,12 @@ impl World {
         both.into_iter().collect()
     }
 
+    /// Somebody of a tenant whose role in Kubernetes lets him read all tenants.
+    pub(super) fn auditor(&self, tenant: &str) -> Caller {
+        let tenant_key = "x-remote-extra-business.tkestack.io%2Ftenantid";
+        self.proxied(&[("x-remote-user", "auditor"), (tenant_key, tenant)])
+    }
+
     pub(super) fn masters(&self) -> Caller {
         self.caller(Some(&self.clients.caller("root", &["system:masters"])), &[])
     }
@@ -262,7 +268,8 @@ async fn answer(request: Request<Incoming>, map: Value) -> Result<Response<Body>
     Ok(Response::new(Full::new(Bytes::from(reply.to_string())).boxed()))
 }
 
-/// The operator may do everything with our kinds, the viewer read, kube-controller-manager what its roles say.
+/// The operator may do everything with our kinds, the viewer read, the auditor read all tenants, kube-controller-manager
+/// what its roles say.
 fn rbac(spec: &Value) -> bool {
     let asked = &spec["resourceAttributes"];
     let verb = asked["verb"].as_str().unwrap_or_default();
@@ -271,6 +278,7 @@ fn rbac(spec: &Value) -> bool {
     match spec["user"].as_str().unwrap_or_default() {
         "operator" => ours,
         "viewer" => ours && reads,
+        "auditor" => ours && (reads || verb == "operate"),
         "system:kube-controller-manager" => ours && (reads || matches!(verb, "delete" | "deletecollection")),
         _ => false,
     }
