@@ -6,7 +6,9 @@ use apiserver::authn::issuers::check_file;
 pub fn check(settings: &CheckAuthenticationConfig) -> Result<String> {
     let shown = settings.file.display();
     let bytes = std::fs::read(&settings.file).with_context(|| format!("read {shown}"))?;
-    let issuers = check_file(&bytes, &settings.tenant_extra_keys, &settings.tenant_issuers)
+    // `serve` compares them in lower case, too, as the keys of a file are.
+    let tenant_keys: Vec<String> = settings.tenant_extra_keys.iter().map(|key| key.to_lowercase()).collect();
+    let issuers = check_file(&bytes, &tenant_keys, &settings.tenant_issuers)
         .map_err(|why| anyhow!("{shown}: {why}"))?;
     let flags =
         [("--tenant-issuers", &settings.tenant_issuers), ("--cluster-issuers", &settings.cluster_issuers)];
@@ -64,6 +66,10 @@ mod tests {
             check(&of(&file, &["https://sso.example.org"])).unwrap().ends_with("of https://sso.example.org")
         );
         let error = check(&of(&file, &[])).unwrap_err().to_string();
+        assert!(error.contains("jwt[0].claimMappings.extra[0].key: Forbidden"), "{error}");
+        let capitals = vec!["Business.TKEStack.io/tenantID".to_owned()];
+        let settings = CheckAuthenticationConfig { tenant_extra_keys: capitals, ..of(&file, &[]) };
+        let error = check(&settings).unwrap_err().to_string();
         assert!(error.contains("jwt[0].claimMappings.extra[0].key: Forbidden"), "{error}");
         let both = ["https://sso.example.org", "https://nope"];
         let error = check(&of(&file, &both)).unwrap_err().to_string();
