@@ -633,6 +633,8 @@ async fn a_finalizer_is_taken_off_a_credential_by_somebody_other_than_its_holder
     let hers = format!("{CREDENTIALS}/hers");
     let deleted = alice.delete(&format!("{hers}?propagationPolicy=Foreground")).await.expect(200);
     assert_eq!(deleted["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    let late = alice.post(&format!("{hers}/token"), json!({})).await;
+    assert_eq!(late.code, 409, "a password that opens nothing: {late:?}");
     assert_eq!(operator.patch(&hers, json!({"spec": {"validDays": 7}})).await.code, 422);
     operator.patch(&hers, json!({"metadata": {"finalizers": null}})).await.expect(200);
     assert_eq!(operator.get(&hers).await.code, 404);

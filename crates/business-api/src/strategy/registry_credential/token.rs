@@ -47,6 +47,10 @@ impl TokenHandler {
         if let Some(why) = holder_refusal(cx, &self.roles, credential.namespace(), &spec) {
             return Err(refused(why));
         }
+        if credential.is_deleting() {
+            let why = "the credential is being deleted: nothing is issued for it any more";
+            return Err(Status::conflict(&group_resource(), credential.name(), why));
+        }
         let project = Key::new(PROJECT, "", credential.namespace());
         let Some(project) = view.unfiltered().get(&project).await? else {
             return Err(refused("its project is gone"));
