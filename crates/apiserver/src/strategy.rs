@@ -119,8 +119,11 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// Changes an object whose deletion begins. Its `metadata.deletionTimestamp` is set already.
-    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) {}
+    /// Changes an object whose deletion begins but has to wait, or refuses to begin it. Its
+    /// `metadata.deletionTimestamp` is set already.
+    fn prepare_delete(&self, _cx: &mut WriteContext<'_>, _object: &mut Object) -> Result<(), Status> {
+        Ok(())
+    }
 
     /// Refuses the deletion of an object that its caller sees and has the right to delete.
     fn check_delete(&self, _cx: &WriteContext<'_>, _object: &Object) -> Result<(), Status> {

@@ -146,6 +146,14 @@ impl Allocations {
         total
     }
 
+    /// How many root projects a tenant has. Each of them uses the registry's domain, whether it is limited there or not.
+    pub fn root_projects(&self, tenant: &str) -> u64 {
+        let scope = Scope::new(TENANT, tenant);
+        let all = self.read();
+        let of_kind = |sums: &ScopeSums| sums.children.get(REGISTRY_DOMAIN).copied().unwrap_or_default();
+        all.scope(&scope).map(of_kind).fold(0, u64::saturating_add)
+    }
+
     /// The tenants that have root projects on a limited cluster and no ceiling there. What they take does not count
     /// against the cluster.
     pub fn unbounded_tenants(&self, cluster: &str) -> BTreeSet<String> {
@@ -416,6 +424,22 @@ mod tests {
     fn charge(pods: &str) -> Account {
         let costs = [("c".to_owned(), [("pods".to_owned(), pods.parse().unwrap())].into())].into();
         Account { pays: Some(Scope::new(SCOPE, "p")), costs, ..Account::default() }
+    }
+
+    #[test]
+    fn a_tenants_root_projects_are_counted_whatever_they_use() {
+        let allocations = allocations();
+        let project = |name: &str, spec: Value| json!({"metadata": {"name": name}, "spec": spec});
+        for (name, spec) in [
+            ("a", json!({"tenantID": "t"})),
+            ("b", json!({"tenantID": "t", "clusters": {"c": {}, "d": {}}})),
+            ("k", json!({"tenantID": "t", "parentProjectName": "a"})),
+        ] {
+            set(&allocations, PROJECT, "", name, Some(&project(name, spec)));
+        }
+        assert_eq!((allocations.root_projects("t"), allocations.root_projects("u")), (2, 0));
+        set(&allocations, PROJECT, "", "a", None);
+        assert_eq!(allocations.root_projects("t"), 1);
     }
 
     #[test]

@@ -177,8 +177,9 @@ impl Strategy for WidgetStrategy {
         Self::validate(object)
     }
 
-    fn prepare_delete(&self, _: &mut WriteContext<'_>, object: &mut Object) {
+    fn prepare_delete(&self, _: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         object.set(PHASE, json!("Terminating"));
+        Ok(())
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {

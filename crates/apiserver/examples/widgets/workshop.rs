@@ -88,8 +88,6 @@ impl Strategy for WorkshopStrategy {
         FieldErrors::new()
     }
 
-    fn prepare_delete(&self, _: &mut WriteContext<'_>, _: &mut Object) {}
-
     fn waits_for(&self, _: &Object) -> Option<String> {
         None
     }

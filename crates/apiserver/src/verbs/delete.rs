@@ -170,7 +170,7 @@ async fn attempt(
     {
         return Ok(DeleteOutcome::Blocked(Status::conflict(&about, live.object.name(), text)));
     }
-    let prepared = prepare(call, stored, &live.object, waits.is_some(), options, warnings);
+    let prepared = prepare(call, stored, &live.object, waits.is_some(), options, warnings)?;
     let Some(Prepared { mut object, gone }) = prepared else {
         if at == At::Any {
             // Nothing is written, so the store would not notice that the object is gone meanwhile and that another one
@@ -248,12 +248,12 @@ fn prepare(
     waits: bool,
     options: &DeleteOptions,
     warnings: &mut Warnings,
-) -> Option<Prepared> {
+) -> Result<Option<Prepared>, Status> {
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
     set_finalizers(&mut object, &finalizers);
     if !waits && finalizers.is_empty() {
-        return Some(Prepared { object, gone: true });
+        return Ok(Some(Prepared { object, gone: true }));
     }
     if !live.is_deleting() {
         let now = call.now();
@@ -265,10 +265,10 @@ fn prepare(
         if live.generation() > 0 {
             object.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
         }
-        stored.strategy.prepare_delete(&mut cx, &mut object);
+        stored.strategy.prepare_delete(&mut cx, &mut object)?;
         warnings.accepted.append(&mut cx.warnings);
     }
-    (!is_unchanged(live, &object)).then_some(Prepared { object, gone: false })
+    Ok((!is_unchanged(live, &object)).then_some(Prepared { object, gone: false }))
 }
 
 /// The finalizers of the object: the options decide those of the garbage collector, all others stay.

@@ -396,8 +396,9 @@ impl Strategy for ProjectStrategy {
         })
     }
 
-    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) {
+    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
         begin_deletion(cx, object);
+        Ok(())
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {

@@ -24,7 +24,7 @@ use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::Key;
-use store::quota::{Account, Grants, Violation};
+use store::quota::{Account, Grants, Scope, Violation};
 
 /// The most tenants that a refusal names.
 const NAMED_TENANTS_MAX: usize = 5;
@@ -215,6 +215,19 @@ impl Strategy for TenantStrategy {
                 |status| tenant::tenant_status(&status),
             ),
             _ => spec_errors(Some(old), object),
+        }
+    }
+
+    /// The ledger refuses to remove a tenant with projects. One that waits for a finalizer would be Terminating as long
+    /// as it has some, and take no new ones.
+    fn prepare_delete(&self, cx: &mut WriteContext<'_>, object: &mut Object) -> Result<(), Status> {
+        match self.allocations.root_projects(object.name()) {
+            0 => Ok(()),
+            projects => {
+                let scope = Scope::new(account::TENANT, object.name());
+                let children = i64::try_from(projects).unwrap_or(i64::MAX);
+                Err(self.refusal(cx, object, &[Violation::ScopeInUse { scope, children }]))
+            }
         }
     }
 

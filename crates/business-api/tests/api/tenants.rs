@@ -203,6 +203,12 @@ async fn a_tenant_sees_itself_and_changes_nothing_of_it() {
     admin.post("/projects", project("p", json!({"pods": "1"}))).await.expect(201);
     let in_use = world.operator().delete(ACME).await;
     assert_eq!((in_use.code, in_use.causes()[0].0.as_str()), (409, "TenantInUse"), "{in_use:?}");
+    let foreground = format!("{ACME}?dryRun=All&propagationPolicy=Foreground");
+    until("nor is it Terminating", async || {
+        let waits = world.operator().delete(&foreground).await;
+        waits.code == 409 && waits.causes()[0].0 == "TenantInUse"
+    })
+    .await;
     admin.delete("/projects/p").await.expect(200);
 }
 

@@ -168,8 +168,6 @@ impl Strategy for ItemStrategy {
         Self::validate(object)
     }
 
-    fn prepare_delete(&self, _: &mut WriteContext<'_>, _: &mut Object) {}
-
     fn waits_for(&self, _: &Object) -> Option<String> {
         None
     }
