@@ -14,6 +14,8 @@ mod real_registry;
 mod tke_registry;
 /// What the audit finds.
 mod audits;
+/// What becomes of a namespace that was adopted, after its object.
+mod releases;
 /// What the owner of a cluster's namespace may try.
 mod attacks;
 /// Random actions of such an owner.

@@ -8,6 +8,7 @@ use crate::acquisition::GenerationSnapshot;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, ProjectKey, revision};
+use crate::member::marks::Marks;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::{build, confirm, validate};
@@ -71,6 +72,8 @@ struct LiveState {
     namespace: ClusterNamespace,
     quota: Option<ClusterQuota>,
     sealed: Vec<Sealed>,
+    /// What the quota was sealed with, if we have written it for this very namespace.
+    quota_sealed: Option<Sealed>,
 }
 
 impl Evidence<'_> {
@@ -164,11 +167,13 @@ impl Evidence<'_> {
         let (member, name) = (&scanned.member, &scanned.name);
         let Some(namespace) = member.api.namespace(name).await? else { return Ok(None) };
         let quota = member.api.quota(name).await?;
-        let marks = [Some(&namespace.marks), quota.as_ref().map(|quota| &quota.marks)];
-        let texts = marks.into_iter().flatten().filter_map(|marks| marks.seal.as_deref());
-        let open = |text| scan::open(self.keyring, member, name, &namespace.uid, text);
-        let sealed = texts.filter_map(open).map(|opened| opened.sealed).collect();
-        Ok(Some(LiveState { namespace, quota, sealed }))
+        let open = |marks: &Marks| {
+            let text = marks.seal.as_deref()?;
+            scan::open(self.keyring, member, name, &namespace.uid, text).map(|opened| opened.sealed)
+        };
+        let quota_sealed = quota.as_ref().and_then(|quota| open(&quota.marks));
+        let sealed = open(&namespace.marks).into_iter().chain(quota_sealed.clone()).collect();
+        Ok(Some(LiveState { namespace, quota, sealed, quota_sealed }))
     }
 
     /// The existing object that the place belongs to, if the namespace is its: it has something there on record, or the
@@ -234,11 +239,14 @@ fn is_imported(cx: &Context, scanned: &ScannedNamespace) -> bool {
 }
 
 impl LiveState {
-    /// Whether our quota counts no usage.
+    /// Whether our quota counts no usage. One that somebody else has put in its place, or has changed, need not count
+    /// what is in use.
     fn is_unused(&self) -> bool {
-        self.quota.as_ref().is_some_and(|quota| {
-            quota.status_hard == quota.spec_hard && quota.status_used.values().all(|used| used.is_zero())
-        })
+        let (Some(quota), Some(sealed)) = (&self.quota, &self.quota_sealed) else { return false };
+        !quota.scoped
+            && sealed.hard.keys().all(|resource| quota.spec_hard.contains_key(resource))
+            && quota.status_hard == quota.spec_hard
+            && quota.status_used.values().all(|used| used.is_zero())
     }
 
     /// The maximum of what was granted, what is granted, and what is in use.

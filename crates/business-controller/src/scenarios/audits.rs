@@ -29,7 +29,7 @@ use std::sync::Arc;
 use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-async fn audit(world: &World) -> Comparison {
+pub(super) async fn audit(world: &World) -> Comparison {
     world.audit().await
 }
 
@@ -44,7 +44,7 @@ async fn world_with_lost_object() -> (World, String) {
     (world, uid)
 }
 
-fn orphans(uid: &str, state: &str) -> Value {
+pub(super) fn orphans(uid: &str, state: &str) -> Value {
     json!([{ "clusterName": "c1", "namespace": "web", "uid": uid, "state": state, "hard": { "pods": "3" } }])
 }
 
@@ -391,7 +391,7 @@ async fn a_cluster_that_takes_its_time_keeps_no_other_from_being_compared() {
 }
 
 /// An adopted namespace that is released while two pods are in use.
-async fn released_world() -> World {
+pub(super) async fn released_world() -> World {
     let world = World::new();
     let consent = json!({ "business.tkestack.io/adopt": "p/n" });
     world
@@ -421,7 +421,7 @@ async fn a_quota_that_was_changed_since_it_was_read_is_not_deleted() {
 }
 
 /// The server holds the charge of the object.
-fn hold_charge(world: &World) {
+pub(super) fn hold_charge(world: &World) {
     let held = json!({ "uid": "u", "state": "released", "clusterName": "c1", "namespace": "web", "reason": "adopted" });
     world.server.edit(PROJECT, &json!({ "status": { "ledger": { "held": [held] } } }));
 }

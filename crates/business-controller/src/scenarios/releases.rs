@@ -1,0 +1,39 @@
+use super::audits::{audit, hold_charge, orphans, released_world};
+use crate::fixtures::world::{PROJECT, QUOTA};
+use serde_json::{Value, json};
+
+/// The owner of the released namespace has a quota of this spec in the place of ours, and nothing that it counts.
+fn quota_of_the_owner(spec: &Value) -> Value {
+    json!({
+        "metadata": { "name": "web", "namespace": "web", "uid": "theirs" },
+        "spec": spec,
+        "status": { "hard": spec["hard"], "used": { "pods": "0" } },
+    })
+}
+
+#[tokio::test]
+async fn what_is_in_use_stays_held_although_a_quota_of_its_owner_counts_nothing() {
+    let world = released_world().await;
+    hold_charge(&world);
+    let ours = world.stored(QUOTA)["metadata"]["annotations"].clone();
+    for spec in [
+        json!({ "hard": { "count/widgets.example.com": "1" } }),
+        json!({ "hard": { "pods": "3" }, "scopes": ["Terminating"] }),
+        json!({ "hard": {} }),
+    ] {
+        let mut quota = quota_of_the_owner(&spec);
+        for annotations in [json!({}), ours.clone()] {
+            quota["metadata"]["annotations"] = annotations;
+            world.server.put(QUOTA, &quota);
+            audit(&world).await;
+            let told = &world.project()["status"]["orphans"][0]["state"];
+            assert_eq!(told, "Released", "{quota}");
+        }
+    }
+    // It is ours again, and counts everything.
+    let mut quota = quota_of_the_owner(&json!({ "hard": { "pods": "3" } }));
+    quota["metadata"]["annotations"] = ours;
+    world.server.put(QUOTA, &quota);
+    audit(&world).await;
+    assert_eq!(world.project()["status"]["orphans"], orphans("w", "Unused"));
+}
