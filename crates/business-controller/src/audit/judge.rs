@@ -303,7 +303,8 @@ async fn remove_marks_and_quota(
     }
     cx.fence_of(&scanned.member.name).permit()?;
     let (api, name) = (&scanned.member.api, &scanned.name);
-    if let Some(quota) = &live.quota {
+    // One without our marks is somebody else's by now.
+    if let Some(quota) = live.quota.as_ref().filter(|quota| scan::is_marked(&quota.marks)) {
         match api.delete_quota(name, quota).await {
             // Somebody has taken the place meanwhile, or uses it.
             Err(Error::Member(CallFailure::Conflict(_))) => return Ok(false),

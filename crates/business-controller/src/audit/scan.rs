@@ -229,7 +229,7 @@ fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) ->
 }
 
 /// Labels do not make a namespace ours: one that has only labels can be adopted.
-fn is_marked(marks: &Marks) -> bool {
+pub fn is_marked(marks: &Marks) -> bool {
     marks.uid.is_some() || marks.seal.is_some()
 }
 

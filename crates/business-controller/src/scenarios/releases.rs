@@ -1,5 +1,5 @@
 use super::audits::{audit, hold_charge, orphans, released_world};
-use crate::fixtures::world::{PROJECT, QUOTA};
+use crate::fixtures::world::{NAMESPACE, PROJECT, QUOTA};
 use serde_json::{Value, json};
 
 /// The owner of the released namespace has a quota of this spec in the place of ours, and nothing that it counts.
@@ -36,4 +36,17 @@ async fn what_is_in_use_stays_held_although_a_quota_of_its_owner_counts_nothing(
     world.server.put(QUOTA, &quota);
     audit(&world).await;
     assert_eq!(world.project()["status"]["orphans"], orphans("w", "Unused"));
+}
+
+#[tokio::test]
+async fn a_quota_of_its_owner_in_the_place_of_ours_stays() {
+    let world = released_world().await;
+    let theirs = quota_of_the_owner(&json!({ "hard": { "pods": "9" } }));
+    world.server.put(QUOTA, &theirs);
+    world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
+    audit(&world).await;
+    assert_eq!(world.stored(QUOTA)["spec"], theirs["spec"]);
+    let metadata = &world.stored(NAMESPACE)["metadata"];
+    assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
+    assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
