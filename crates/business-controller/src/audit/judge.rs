@@ -304,15 +304,30 @@ async fn remove_marks_and_quota(
     cx.fence_of(&scanned.member.name).permit()?;
     let (api, name) = (&scanned.member.api, &scanned.name);
     // One without our marks is somebody else's by now.
-    if let Some(quota) = live.quota.as_ref().filter(|quota| scan::is_marked(&quota.marks)) {
-        match api.delete_quota(name, quota).await {
-            // Somebody has taken the place meanwhile, or uses it.
-            Err(Error::Member(CallFailure::Conflict(_))) => return Ok(false),
-            deleted => deleted?,
-        }
+    if let Some(quota) = live.quota.as_ref().filter(|quota| scan::is_marked(&quota.marks))
+        && !is_removed(scanned, api.delete_quota(name, quota).await)?
+    {
+        return Ok(false);
     }
-    match api.patch_namespace(name, &build::unmark_patch(&live.namespace)).await {
-        Ok(_) | Err(Error::Member(CallFailure::NotFound)) => Ok(true),
+    let unmarked = api.patch_namespace(name, &build::unmark_patch(&live.namespace)).await;
+    is_removed(scanned, unmarked.map(drop))
+}
+
+/// Whether something of ours is gone. If somebody has changed it meanwhile, or the cluster does not let it go, it is
+/// told again; the cluster was compared all the same.
+fn is_removed(scanned: &ScannedNamespace, removed: Result<(), Error>) -> Result<bool, Error> {
+    match removed {
+        Ok(()) | Err(Error::Member(CallFailure::NotFound)) => Ok(true),
+        Err(Error::Member(failure)) => {
+            let ScannedNamespace { member, name, .. } = scanned;
+            tracing::warn!(
+                cluster = member.name,
+                namespace = name,
+                error = %failure,
+                "our quota or our marks stay in a released namespace"
+            );
+            Ok(false)
+        }
         Err(error) => Err(error),
     }
 }

@@ -50,3 +50,18 @@ async fn a_quota_of_its_owner_in_the_place_of_ours_stays() {
     assert_eq!((&metadata["labels"], &metadata["annotations"]), (&json!({}), &json!({})));
     assert_eq!(world.project()["status"].get("orphans"), None::<&Value>);
 }
+
+#[tokio::test]
+async fn a_cluster_that_keeps_our_quota_or_marks_is_compared_all_the_same() {
+    for kept in [format!("DELETE {QUOTA}"), format!("PATCH {NAMESPACE}")] {
+        for why in ["Forbidden", "InternalError"] {
+            let world = released_world().await;
+            world.enforces("0");
+            world.server.edit(PROJECT, &json!({ "status": { "ledger": { "writtenOff": ["w"] } } }));
+            world.server.refuse_because(&kept, why);
+            let comparison = audit(&world).await;
+            assert!(comparison.clusters.contains_key("c1"), "{kept}: {why}: {comparison:?}");
+            assert_eq!(world.project()["status"]["orphans"], orphans("w", "Unused"), "{kept}: {why}");
+        }
+    }
+}
