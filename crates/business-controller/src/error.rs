@@ -10,6 +10,9 @@ use std::time::Duration;
 const UNREADABLE: &str = "Failed to parse error data";
 /// Bytes of such an answer that are shown: it may be a whole page.
 const UNREADABLE_MAX: usize = 200;
+/// What Kubernetes says, with 500, if an admission webhook with `failurePolicy: Fail` does not answer. Admission comes
+/// before the storage, so nothing was written.
+const DEAD_WEBHOOK: &str = "failed calling webhook";
 /// Bytes of any other error that are shown. Whoever controls a member cluster chooses its messages, and we store and
 /// show them.
 const TEXT_MAX: usize = 1024;
@@ -58,6 +61,9 @@ impl CallFailure {
             // It says something about the caller, not about the call.
             401 => Self::Unavailable(format!("the credentials are refused: 401 {}", message())),
             400..=499 => Self::Refused { code: status.code, message: message() },
+            500 if status.reason == "InternalError" && status.message.contains(DEAD_WEBHOOK) => {
+                Self::Refused { code: status.code, message: message() }
+            }
             _ => Self::Unavailable(format!("{} {}", status.code, message())),
         }
     }
@@ -284,6 +290,24 @@ mod tests {
         assert_eq!(failed(409, "Conflict"), CallFailure::Conflict("why".into()));
         // What a webhook declines need not have a reason.
         assert_eq!(failed(403, ""), CallFailure::Refused { code: 403, message: "why".into() });
+    }
+
+    #[test]
+    fn a_webhook_that_does_not_answer_refuses() {
+        let failed = |code, reason: &str, message: &str| {
+            CallFailure::from(kube::Error::Api(Status::failure(message, reason).with_code(code).boxed()))
+        };
+        let said = "Internal error occurred: failed calling webhook \"policy.example.com\": EOF";
+        let refused = CallFailure::Refused { code: 500, message: said.to_owned() };
+        assert_eq!(failed(500, "InternalError", said), refused);
+        for (code, reason, message) in [
+            (500, "InternalError", "Internal error occurred: etcdserver: request timed out"),
+            (500, UNREADABLE, said),
+            (504, "Timeout", said),
+        ] {
+            let failure = failed(code, reason, message);
+            assert!(matches!(failure, CallFailure::Unavailable(_)), "{failure}");
+        }
     }
 
     #[test]

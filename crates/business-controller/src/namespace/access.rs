@@ -314,7 +314,8 @@ async fn remove_subjects(
             }
             Ok(())
         }
-        Err(Error::Member(CallFailure::Refused { .. })) if somebody_leaves => {
+        // What fails by itself, such as a webhook that does not answer, takes nothing away from those who stay.
+        Err(Error::Member(CallFailure::Refused { code: ..500, .. })) if somebody_leaves => {
             api.delete_binding(namespace, wanted.role, &from.uid).await
         }
         Err(error) => Err(error),

@@ -1,14 +1,15 @@
 use crate::error::{CallFailure, Error};
-use crate::fixtures::server::{Fault, KUBE_SYSTEM};
+use crate::fixtures::server::{BEGINNING, DEAD_WEBHOOK, Fault, KUBE_SYSTEM};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World, times};
 use crate::fixtures::{CLUSTER_UID, amounts, pending};
 use crate::member::Reach;
 use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::problem::NamespaceProblem;
 use crate::outcome::PassOutcome;
 use crate::seal::key_manager::KeyManager;
 use crate::shares::lease::Leases;
 use business_types::Provenance;
-use business_types::condition::{QUOTA_ENFORCED, find};
+use business_types::condition::{QUOTA_ENFORCED, TERMINATING, find};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -525,6 +526,25 @@ async fn what_a_cluster_that_answers_does_not_let_go_is_given_up() {
         assert!(!matches!(outcome, Ok(PassOutcome::Applied)), "{refused}: {outcome:?}");
         abandon(&world, &format!("{refused}: {why}")).await;
     }
+}
+
+/// It says why for whoever looks, and is counted for the alert.
+#[tokio::test]
+async fn what_a_webhook_that_does_not_answer_keeps_from_being_done_is_told() {
+    for call in ["POST /api/v1/namespaces".to_owned(), format!("POST {NAMESPACE}/resourcequotas")] {
+        let world = World::new();
+        world.holds(&pending(&[("pods", "3")]));
+        world.server.refuse_because(&call, DEAD_WEBHOOK);
+        assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused, "{call}");
+        let status = world.seen().status;
+        assert!(status.message.contains(DEAD_WEBHOOK), "{call}: {}", status.message);
+        assert_eq!(NamespaceProblem::of(&world.seen(), BEGINNING), Some(NamespaceProblem::Refused), "{call}");
+    }
+    let world = ending_unwatched().await;
+    world.server.refuse_because(&format!("DELETE {NAMESPACE}"), DEAD_WEBHOOK);
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    let told = find(&world.seen().status.conditions, TERMINATING).unwrap().message.clone();
+    assert!(told.contains(DEAD_WEBHOOK), "{told}");
 }
 
 #[tokio::test]
