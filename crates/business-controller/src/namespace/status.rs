@@ -8,6 +8,7 @@ use super::verdict::{Enforcement, NamespaceState, Provisioned, StatusInput};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::ChangeSource;
+use crate::member::ClusterQuota;
 use crate::member::others::OtherAccess;
 use crate::member_cluster::wake_cluster;
 use crate::merge::difference;
@@ -257,8 +258,10 @@ impl StatusBuilder<'_> {
             self.status.cached_spec_hard = Some(charge.clone());
         }
         self.object.spec.namespace.clone_into(&mut self.status.resource_quota_name);
-        if !provisioned.quota.status_used.is_empty() {
-            self.status.used = provisioned.quota.status_used.clone();
+        let ClusterQuota { status_used: used, spec_hard, .. } = &*provisioned.quota;
+        // The last figures stay until a new quota was counted. One that limits nothing counts nothing.
+        if !used.is_empty() || spec_hard.is_empty() {
+            self.status.used.clone_from(used);
         }
         self.reached();
         if provisioned.marked && self.object.is_being_transferred() {

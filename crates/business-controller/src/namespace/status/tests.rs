@@ -1,6 +1,5 @@
 use super::*;
 use crate::fixtures::{amounts, pending};
-use crate::member::ClusterQuota;
 use crate::member::recount::UsageRecount;
 use crate::namespace::access_state::OmittedSubjects;
 use crate::namespace::confirm;
@@ -50,6 +49,17 @@ fn a_namespace_is_available_at_once_and_enforced_when_seen() {
         "2027-01-01T00:00:00Z",
     );
     assert_eq!(quiet, status, "nothing new is nothing to write");
+}
+
+#[test]
+fn figures_stay_until_a_new_quota_was_counted_and_go_when_nothing_is_limited() {
+    let mut object = pending(&[("pods", "3")]);
+    object.status = next(&object, &provisioned(&object, object.quota().enforced(&[("pods", "2")])), NOW);
+    let status = next(&object, &provisioned(&object, object.quota()), LATER);
+    assert_eq!(status.used, amounts(&[("pods", "2")]));
+    let object = object.asks(&[]);
+    let status = next(&object, &provisioned(&object, object.quota()), LATER);
+    assert_eq!(status.used, ResourceList::new());
 }
 
 #[test]
