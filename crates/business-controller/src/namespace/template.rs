@@ -51,9 +51,11 @@ impl TemplateSelection {
             ResolvedTemplate::Template(current) => current,
         };
         let has_it = object.status.template.as_ref() == Some(&current.state);
-        // A namespace that somebody has deleted is created again with the newest state.
-        let is_gone = target.member.observed.at(&object.spec.namespace).0.is_none();
-        if has_it || is_gone || !is_in_use(object) || rollout::is_in_wave(&current, object) {
+        if has_it
+            || !is_in_use(object)
+            || rollout::is_in_wave(&current, object)
+            || is_created_again(object, target)
+        {
             let wanted = wanted::wanted(&current.state.name, &current.view.spec, &target.project);
             return Self::Newest(current, wanted);
         }
@@ -93,6 +95,15 @@ impl TemplateSelection {
             Self::NoTemplate(_) | Self::Waiting(_) | Self::NotFound(_) => None,
         }
     }
+}
+
+/// Whether the namespace is gone, or was just created again: its seal still says which one was there before. What the
+/// template had put there has gone with that one, so the namespace gets the newest state at once.
+fn is_created_again(object: &NamespaceView, target: &Target) -> bool {
+    let name = &object.spec.namespace;
+    let Some(there) = target.member.observed.at(name).0 else { return true };
+    let opened = there.marks.seal.as_deref().and_then(|seal| target.open(name, &there.uid, seal));
+    opened.is_some_and(|opened| opened.sealed.after.is_some())
 }
 
 /// Whether exactly this was applied before.

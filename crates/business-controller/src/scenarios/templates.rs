@@ -539,6 +539,11 @@ async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
     world.watches();
     world.pass().await.unwrap();
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], "a");
+    world.pass().await.unwrap();
+    for made in [LIMITS, POLICY, BINDING] {
+        assert!(world.server.find(made).is_some(), "{made}");
+    }
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").0, "True");
 }
 
 #[tokio::test(start_paused = true)]
