@@ -22,7 +22,7 @@ use crate::member::template_metadata::TemplateMetadata;
 use crate::member::template_objects::{NamespaceTemplateObjects, TemplateObject, TemplateObjectKind};
 use crate::namespace_template::kind::CurrentTemplate;
 use crate::namespace_template::resolve::{self, ResolvedTemplate};
-use crate::namespace_template::rollout::{self, is_in_use};
+use crate::namespace_template::rollout;
 use business_types::AppliedTemplate;
 use futures_util::future::join_all;
 use pull_secret::PullSecretGoal;
@@ -52,7 +52,7 @@ impl TemplateSelection {
         };
         let has_it = object.status.template.as_ref() == Some(&current.state);
         if has_it
-            || !is_in_use(object)
+            || !rollout::was_in_use(object)
             || rollout::is_in_wave(&current, object)
             || is_created_again(object, target)
         {

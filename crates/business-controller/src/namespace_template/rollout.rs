@@ -4,7 +4,7 @@
 
 use super::kind::CurrentTemplate;
 use crate::namespace::kind::NamespaceView;
-use business_types::condition::{self, Condition, FALSE, TEMPLATE_APPLIED, reason};
+use business_types::condition::{self, Condition, FALSE, PROVISIONED, TEMPLATE_APPLIED, reason};
 use business_types::{NamespacePhase, TemplateWave};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -44,6 +44,14 @@ pub fn next_wave(template: &CurrentTemplate, progress: &RolloutProgress) -> Opti
 /// once.
 pub fn is_in_use(object: &NamespaceView) -> bool {
     matches!(object.status.phase, NamespacePhase::Available | NamespacePhase::Locked)
+}
+
+/// The same, or it was until its cluster refused something: then its turn comes with a wave all the same.
+pub fn was_in_use(object: &NamespaceView) -> bool {
+    let told = |type_| condition::find(&object.status.conditions, type_);
+    let is_refused =
+        told(PROVISIONED).is_some_and(|told| told.status == FALSE && told.reason == reason::REFUSED);
+    is_in_use(object) || is_refused && told(TEMPLATE_APPLIED).is_some_and(|told| told.status != FALSE)
 }
 
 /// Whether the tenant itself is the cause: a value of its project that cannot be used, or a quota of its namespace that

@@ -546,6 +546,25 @@ async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
     assert_eq!(condition(&world, OBJECT, "TemplateApplied").0, "True");
 }
 
+#[tokio::test]
+async fn what_its_cluster_refuses_for_a_while_waits_for_its_wave_all_the_same() {
+    let world = in_use().await;
+    let mut spec = full();
+    spec["labels"]["team"] = json!("a");
+    spec["rollout"] = json!({ "paused": true });
+    put_template(&world, &spec);
+    world.pass().await.unwrap();
+    world.holds(&world.seen().asks(&[("pods", "5")]));
+    world.server.refuse("/api/v1/namespaces/web/resourcequotas");
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Failed");
+    world.server.forget_faults();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available");
+    assert_eq!(condition(&world, OBJECT, "TemplateApplied").1, "WaitingForWave");
+    assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], Value::Null);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wave_that_one_process_publishes_is_taken_up_by_another() {
     let world = in_use().await;
