@@ -56,6 +56,7 @@ use crate::tenant::enqueue_tenant;
 use access::AccessTarget;
 use access_state::AccessState;
 use apply::{AppliedObjects, ApplyOutcome};
+use business_types::condition::reason;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, Provenance};
 use enqueue::{enqueue_namespace, enqueue_templates_of};
 use kind::{BusinessNamespace, NamespaceView};
@@ -81,6 +82,9 @@ const EXCESS_RECHECK: Duration = Duration::from_secs(5);
 /// An object that is older than this when it is first seen was restored from a backup. Somebody may have written for it
 /// before.
 const NEW_OBJECT_SECONDS: i64 = 300;
+/// How long calls to a cluster that is reachable may remain without an answer before the status says so, in seconds.
+const UNANSWERED_SECONDS: i64 = 30;
+
 impl Controller for BusinessNamespace {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         let (old, new) = (change.old.as_deref(), change.new.as_deref());
@@ -192,8 +196,9 @@ async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error>
         Some(target) if object.is_deleting() => cleanup::run(cx, &object, &target).await,
         Some(target) => converge(cx, &object, &target, access.clone()).await,
     };
-    if let Err(Error::Member(CallFailure::Unavailable(_))) = &result {
+    if let Err(Error::Member(CallFailure::Unavailable(why))) = &result {
         reached.member.probe_request.notify_one();
+        report_unanswered(cx, &object, why).await;
     }
     match result {
         // Access is retried soon, whatever else the pass waits for.
@@ -218,6 +223,29 @@ async fn report_unavailable(
         report::unreachable(cx, object, &state);
     }
     Ok(PassOutcome::Waiting)
+}
+
+/// The cluster is reachable, and does not answer a call: a webhook there may hang. If somebody has waited long for that
+/// call, the status says so.
+async fn report_unanswered(cx: &Context, object: &NamespaceView, why: &str) {
+    let since = match object.deleting_since {
+        None if object.status.phase == NamespacePhase::Pending => object.created,
+        None => return,
+        Some(since) => since,
+    };
+    if cx.clock.unix_seconds().saturating_sub(since) < UNANSWERED_SECONDS {
+        return;
+    }
+    let message = format!("cluster {} does not answer: {why}", object.spec.cluster_name);
+    let reason = reason::REFUSED;
+    let state = if object.is_deleting() {
+        NamespaceState::Deleting { reason, message }
+    } else {
+        NamespaceState::Refused { reason, message }
+    };
+    if let Err(error) = status::write(cx, object, &state.into()).await {
+        tracing::debug!(error = error.text(), "it cannot be shown that a cluster does not answer");
+    }
 }
 
 /// Brings the member cluster to what the spec asks for, and the status to what there is.

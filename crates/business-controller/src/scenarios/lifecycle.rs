@@ -547,6 +547,33 @@ async fn what_a_webhook_that_does_not_answer_keeps_from_being_done_is_told() {
     assert!(told.contains(DEAD_WEBHOOK), "{told}");
 }
 
+/// Such as a webhook that hangs: whether the write was executed is not known.
+#[tokio::test]
+async fn what_is_not_answered_for_long_is_told() {
+    for call in ["POST /api/v1/namespaces".to_owned(), format!("POST {NAMESPACE}/resourcequotas")] {
+        let world = World::new();
+        world.holds(&pending(&[("pods", "3")]));
+        world.server.refuse_because(&call, "InternalError");
+        assert!(world.pass().await.is_err());
+        assert_eq!(world.seen().status.message, "", "{call}: it may be over soon");
+        world.server.clock.advance(31_000_000);
+        assert!(world.pass().await.is_err());
+        let status = world.seen().status;
+        assert!(status.message.contains("500 InternalError"), "{call}: {}", status.message);
+        assert_eq!(NamespaceProblem::of(&world.seen(), BEGINNING), Some(NamespaceProblem::Refused), "{call}");
+        world.server.forget_faults();
+        world.watches();
+        world.pass().await.unwrap();
+        assert_eq!(world.stored(OBJECT)["status"]["phase"], "Available", "{call}");
+    }
+    let world = ending_unwatched().await;
+    world.server.refuse_because(&format!("DELETE {NAMESPACE}"), "InternalError");
+    world.server.clock.advance(31_000_000);
+    assert!(world.pass().await.is_err());
+    let told = find(&world.seen().status.conditions, TERMINATING).unwrap().message.clone();
+    assert!(told.contains("500 InternalError"), "{told}");
+}
+
 #[tokio::test]
 async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess_is_held() {
     let world = World::new();
