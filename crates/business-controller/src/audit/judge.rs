@@ -91,7 +91,7 @@ impl Evidence<'_> {
     }
 
     /// Whether the namespace needs no judgement: an object exists for it, no seal is for an object that does not exist,
-    /// and no seal is newer than its object.
+    /// no seal is newer than its object, and no excess over a charge is known.
     pub fn is_cleared(&self, cx: &Context, scanned: &ScannedNamespace) -> bool {
         let is_old = |sealed: &Sealed| {
             self.living(cx, scanned, sealed).is_some_and(|generation| sealed.generation <= generation)
@@ -101,6 +101,7 @@ impl Evidence<'_> {
             && scanned.seals.iter().all(|opened| is_old(&opened.sealed))
             && !self.survey.is_ahead(&scanned.uid)
             && !is_imported(cx, scanned)
+            && !scanned.is_beyond_charge
     }
 
     pub async fn judge(&self, cx: &Context, scanned: &ScannedNamespace) -> Result<Judged, Error> {
@@ -191,7 +192,8 @@ impl Evidence<'_> {
         at_place.filter(|object| lives(object) && is_its(object)).map(|object| object.key.clone())
     }
 
-    /// The judgement of an object that exists: what its quota admits beyond its charge, because a raise was lost.
+    /// The judgement of an object that exists: what its quota admits beyond its charge, because a raise was lost, or the
+    /// cluster was restored.
     async fn ahead(
         &self,
         cx: &Context,
@@ -202,8 +204,11 @@ impl Evidence<'_> {
         let object = cx.business.get::<BusinessNamespace>(key).await.map_err(Error::Api)?;
         let (Some(object), Some(quota)) = (object, &live.quota) else { return Ok(Judgement::Nothing) };
         let newer = |sealed: &&Sealed| sealed.object == object.uid && sealed.generation > object.generation;
-        let sealed: Vec<&ResourceList> =
-            live.sealed.iter().filter(newer).map(|sealed| &sealed.hard).collect();
+        // The seal of the namespace is older than most changes of the amounts.
+        let beyond =
+            |sealed: &&Sealed| sealed.object == object.uid && confirm::is_beyond_charge(&object, sealed);
+        let proofs = live.sealed.iter().filter(newer).chain(live.quota_sealed.iter().filter(beyond));
+        let sealed: Vec<&ResourceList> = proofs.map(|sealed| &sealed.hard).collect();
         // It is about to be taken over, whatever its quota admits.
         let is_taken = object.status.is_imported() && validate::has_labels_of(&object, &live.namespace.marks);
         if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&live.namespace.uid) {

@@ -5,7 +5,8 @@ use crate::context::Context;
 use crate::member::marks::{Marks, UID_MAX};
 use crate::member::pages::PagedList;
 use crate::member::{Member, Reach, weight};
-use crate::seal::{Keyring, VerifiedSeal, key_id};
+use crate::namespace::confirm;
+use crate::seal::{Keyring, Sealed, VerifiedSeal, key_id};
 use k8s_openapi::Metadata;
 use k8s_openapi::api::core::v1::{Namespace, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -38,6 +39,8 @@ pub struct ScannedNamespace {
     pub mark: Option<String>,
     /// Its seals that are valid for this very namespace.
     pub seals: Vec<VerifiedSeal>,
+    /// Its quota was sealed with more than its object is charged.
+    pub is_beyond_charge: bool,
 }
 
 /// The result of scanning a cluster.
@@ -178,15 +181,18 @@ pub async fn scan_cluster(
         }
         let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
         let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
-        let mut seals = Vec::new();
+        let (mut seals, mut is_beyond) = (Vec::new(), false);
+        let texts = [(marks.seal, false), (quota.flatten(), true)].into_iter();
         // A seal that is not valid is not kept: anybody can write one.
-        for text in [marks.seal, quota.flatten()].into_iter().flatten() {
+        for (text, is_of_quota) in texts.filter_map(|(text, is_of_quota)| Some((text?, is_of_quota))) {
             if let Some(opened) = open(keyring, member, &name, &uid, &text) {
                 kept = kept.saturating_add(weight::texts([&text]));
+                is_beyond |= is_of_quota && is_beyond_charge(cx, member, &name, &opened.sealed);
                 seals.push(opened);
             }
         }
-        let namespace_scan = ScannedNamespace { member: Arc::clone(member), name, uid, mark, seals };
+        let member = Arc::clone(member);
+        let namespace_scan = ScannedNamespace { member, name, uid, mark, seals, is_beyond_charge: is_beyond };
         reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
         scanned.namespaces.push(namespace_scan);
         Ok(())
@@ -202,6 +208,12 @@ pub async fn scan_cluster(
 /// The estimated bytes that are kept of a quota until its namespace was scanned.
 fn of_quota(namespace: &str, seal: Option<&str>) -> usize {
     weight::texts([namespace].into_iter().chain(seal))
+}
+
+/// Whether the quota of the object at this place was sealed with more than the object is charged.
+fn is_beyond_charge(cx: &Context, member: &Member, namespace: &str, sealed: &Sealed) -> bool {
+    let object = cx.objects.namespaces.at_place(&member.name, namespace);
+    object.is_some_and(|object| object.uid == sealed.object && confirm::is_beyond_charge(&object, sealed))
 }
 
 /// Namespaces of a cluster that imported objects will take over.

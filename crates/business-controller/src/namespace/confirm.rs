@@ -96,6 +96,16 @@ pub fn excess(object: &NamespaceView, quota: &ClusterQuota, sealed: Option<&Reso
     beyond.collect()
 }
 
+/// Whether we have granted more by a quota that was sealed with these values than the object is charged. The charge is
+/// never lower than what its cluster has from us, so the database or the cluster was restored.
+pub fn is_beyond_charge(object: &NamespaceView, sealed: &Sealed) -> bool {
+    let charged = object.status.charged(&object.spec);
+    let is_more = |(resource, hard): (&String, &Quantity)| {
+        *hard > charged.get(resource).copied().unwrap_or(Quantity::ZERO)
+    };
+    sealed.hard.iter().any(is_more)
+}
+
 /// The largest amount of each resource.
 pub fn max_per_resource<'a>(lists: impl IntoIterator<Item = &'a ResourceList>) -> ResourceList {
     let mut most = ResourceList::new();

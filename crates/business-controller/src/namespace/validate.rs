@@ -281,14 +281,15 @@ pub fn plan_quota(
         )));
     }
     let opened = found.quota_seal.as_ref().filter(|opened| opened.sealed.object == object.uid);
-    if opened.is_some_and(|opened| opened.sealed.generation > object.generation) {
+    let is_proof =
+        |sealed: &&Sealed| sealed.generation > object.generation || confirm::is_beyond_charge(object, sealed);
+    if let Some(sealed) = opened.map(|opened| &opened.sealed).filter(is_proof) {
         if !wanted.is_newest {
             return NamespaceVerdict::Recheck;
         }
         // The quota is lowered to what the object asks for only when the excess is held. Until then, its seal proves
         // the excess.
-        let sealed = opened.map(|opened| &opened.sealed.hard);
-        if !confirm::excess(object, there, sealed).is_empty() && !found.is_excess_reported {
+        if !confirm::excess(object, there, Some(&sealed.hard)).is_empty() && !found.is_excess_reported {
             return NamespaceVerdict::Ahead { message: ahead_message(object) };
         }
     }
@@ -327,8 +328,8 @@ fn quota_step(
 
 fn ahead_message(object: &NamespaceView) -> String {
     format!(
-        "the quota of namespace {} in cluster {} was written from a later state of this object than the API has: the \
-         excess is held against the project before the quota is lowered",
+        "the quota of namespace {} in cluster {} was written from a state of this object with a larger charge, as after a \
+         restore: the excess is held against the project before the quota is lowered",
         object.spec.namespace, object.spec.cluster_name
     )
 }

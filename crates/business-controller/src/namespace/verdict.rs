@@ -26,11 +26,11 @@ pub enum NamespaceVerdict {
     TakeOver { uid: String, provenance: Provenance },
     /// Delete exactly this namespace, which replaced ours: an operator has consented.
     DeleteReplaced { there: Arc<ClusterNamespace> },
-    /// Ask the API for a newer object: the quota was written from a later generation, or nothing shows that the
-    /// namespace is ours.
+    /// Ask the API for a newer object: the quota was written from a later generation or with more than is charged, or
+    /// nothing shows that the namespace is ours.
     Recheck,
     /// Report an excess: the object is the newest, and the cluster may admit more than it is charged. The database has
-    /// lost history.
+    /// lost history, or the cluster was restored.
     Ahead { message: String },
 }
 

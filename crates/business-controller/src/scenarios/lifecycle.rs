@@ -574,6 +574,58 @@ async fn what_is_not_answered_for_long_is_told() {
     assert!(told.contains("500 InternalError"), "{told}");
 }
 
+/// Its generation is the sealed one again when an audit compares it, and growth may go on after that.
+#[tokio::test]
+async fn an_object_that_was_changed_after_its_restore_is_told_all_the_same() {
+    let world = World::new();
+    let before = pending(&[("pods", "3")]);
+    world.holds(&before);
+    world.pass().await.unwrap();
+    world.holds(&world.seen().asks(&[("pods", "9")]));
+    world.watches();
+    world.pass().await.unwrap();
+    world.enforces("8");
+    let mut restored = before.recorded(Provenance::Made).asks(&[("pods", "2")]);
+    let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
+    restored.status.cluster_namespace.as_mut().unwrap().uid = uid;
+    assert_eq!(restored.generation, world.seen().generation);
+    world.holds(&restored);
+    world.audit().await;
+    let told = world.project()["status"]["orphans"][0].clone();
+    assert_eq!((&told["state"], &told["hard"]), (&json!("Ahead"), &json!({ "pods": "6" })), "{told}");
+    world.catches_up();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
+}
+
+#[tokio::test]
+async fn a_cluster_that_came_back_from_a_backup_gets_the_lower_quota_when_the_excess_is_held() {
+    let world = World::new();
+    world.holds(&pending(&[("pods", "9")]));
+    world.pass().await.unwrap();
+    world.enforces("0");
+    world.pass().await.unwrap();
+    let backup = world.server.backup(NAMESPACE);
+    world.holds(&world.seen().asks(&[("pods", "2")]));
+    world.pass().await.unwrap();
+    world.enforces("0");
+    world.pass().await.unwrap();
+    assert_eq!(charge(&world), json!({ "pods": "2" }));
+    world.server.restore(NAMESPACE, &backup);
+    world.enforces("8");
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "9" }), "the proof stays");
+    world.audit().await;
+    let told = world.project()["status"]["orphans"][0].clone();
+    assert_eq!((&told["state"], &told["hard"]), (&json!("Ahead"), &json!({ "pods": "7" })), "{told}");
+    world.catches_up();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"], json!({ "pods": "2" }));
+    world.enforces("8");
+    world.audit().await;
+    assert_eq!(world.project()["status"]["orphans"][0]["hard"], json!({ "pods": "6" }), "it is in use");
+}
+
 #[tokio::test]
 async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess_is_held() {
     let world = World::new();

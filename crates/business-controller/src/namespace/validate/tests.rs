@@ -90,6 +90,19 @@ fn what_is_sealed_with_a_later_generation_is_not_overwritten_before_the_excess_i
 }
 
 #[test]
+fn what_is_sealed_with_more_than_is_charged_is_not_overwritten_before_the_excess_is_held() {
+    let before = available().asks(&[("pods", "9")]);
+    let (mut object, mut found) = (before.clone().asks(HARD), before.found());
+    assert!(matches!(judged(&object, &found, true), NamespaceVerdict::Proceed(_)), "9 are charged");
+    // The lower quota was enforced and confirmed before the cluster was restored.
+    object.status.cached_spec_hard = Some(amounts(HARD));
+    assert_eq!(verdict(&object, &found), NamespaceVerdict::Recheck);
+    assert!(matches!(judged(&object, &found, true), NamespaceVerdict::Ahead { .. }));
+    found.is_excess_reported = true;
+    assert!(matches!(judged(&object, &found, true), NamespaceVerdict::Proceed(_)));
+}
+
+#[test]
 fn drift_of_the_quota_is_repaired() {
     let object = available();
     let edited = object.found().with_quota(|quota| quota.spec_hard = amounts(&[("pods", "99")]));
