@@ -26,6 +26,11 @@ use serde_json::json;
 /// Why the charge is higher than what is asked for and in use.
 const COUNTING: &str = "what was in use when it was lowered stays charged until its cluster has counted again, which takes some minutes";
 
+/// More is in use than is granted: it was in use when the amount was lowered.
+const CHARGED: &str = "more is in use than granted; it stays charged until use has fallen";
+/// The same, but it was never charged: it was in use before a namespace was adopted, or its cluster was restored.
+const UNCHARGED: &str = "more is in use than granted, and than this object is charged; nothing more is let in until use has fallen";
+
 /// Writes the status if it differs. Returns the object as it is after the write.
 pub async fn write(
     cx: &Context,
@@ -275,13 +280,15 @@ impl StatusBuilder<'_> {
         let hard = &self.object.spec.hard;
         let charged = self.status.cached_spec_hard.as_ref();
         let above = charged.is_some_and(|charged| charged != hard);
+        let is_charged = quota.status_used.iter().all(|(key, used)| {
+            let charged = self.status.charged(&self.object.spec);
+            charged.get(key).is_none_or(|charged| used <= charged)
+        });
         let over = quota.status_used.iter().any(|(key, used)| hard.get(key).is_some_and(|hard| used > hard));
         let (value, why, message) = match provisioned.enforced {
-            Enforcement::AwaitingRecount | Enforcement::Enforced if over => (
-                FALSE,
-                reason::USED_ABOVE_HARD,
-                "more is in use than granted; it stays charged until use has fallen",
-            ),
+            Enforcement::AwaitingRecount | Enforcement::Enforced if over => {
+                (FALSE, reason::USED_ABOVE_HARD, if is_charged { CHARGED } else { UNCHARGED })
+            }
             Enforcement::AwaitingRecount if above => (FALSE, reason::NOT_ENFORCED, COUNTING),
             Enforcement::Enforced if above => {
                 (FALSE, reason::NOT_ENFORCED, "the charge is about to be lowered")

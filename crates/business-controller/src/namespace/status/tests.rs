@@ -155,6 +155,19 @@ fn why_more_is_charged_than_is_in_use_is_said_the_same_way_until_it_is_over() {
 }
 
 #[test]
+fn what_is_in_use_beyond_the_charge_is_not_said_to_be_charged() {
+    let object = pending(&[("pods", "9")]).asks(&[("pods", "2")]);
+    let message = |used: &str| {
+        let quota = object.quota().enforced(&[("pods", used)]);
+        let status = next(&object, &provisioned(&object, quota), NOW);
+        assert_eq!(shown(&status, QUOTA_ENFORCED), ("False".into(), "UsedAboveHard".into()));
+        find(&status.conditions, QUOTA_ENFORCED).unwrap().message.clone()
+    };
+    assert_eq!(message("9"), CHARGED);
+    assert_eq!(message("10"), UNCHARGED);
+}
+
+#[test]
 fn a_namespace_that_is_gone_costs_nothing() {
     let object = pending(&[("pods", "9")]).ending();
     let status = next(&object, &NamespaceState::Gone.into(), NOW);
