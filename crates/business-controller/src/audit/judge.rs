@@ -192,8 +192,8 @@ impl Evidence<'_> {
         at_place.filter(|object| lives(object) && is_its(object)).map(|object| object.key.clone())
     }
 
-    /// The judgement of an object that exists: what its quota admits beyond its charge, because a raise was lost, or the
-    /// cluster was restored.
+    /// The judgement of an object that exists: what its quota admits beyond its charge, because a raise was lost, or
+    /// the cluster was restored.
     async fn ahead(
         &self,
         cx: &Context,

@@ -328,8 +328,8 @@ fn quota_step(
 
 fn ahead_message(object: &NamespaceView) -> String {
     format!(
-        "the quota of namespace {} in cluster {} was written from a state of this object with a larger charge, as after a \
-         restore: the excess is held against the project before the quota is lowered",
+        "the quota of namespace {} in cluster {} was written from a state of this object with a larger charge, as \
+         after a restore: the excess is held against the project before the quota is lowered",
         object.spec.namespace, object.spec.cluster_name
     )
 }
