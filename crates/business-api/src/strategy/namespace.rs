@@ -48,6 +48,8 @@ pub const SERVER_FIELDS: &[FieldPath] =
 /// The reason of the hold that keeps the charge of a released namespace.
 const RELEASED_REASON: &str =
     "the namespace was adopted and stays in its cluster; it counts until it is unused";
+/// The reason of the hold of an abandoned charge whose object does not say the operator's reason any more.
+const UNCONFIRMED_REASON: &str = "nobody has confirmed that the cluster's namespace is gone";
 /// The most resources that may be charged: those in the spec, and as many again whose reduction the cluster has not
 /// confirmed.
 const CHARGED_MAX: usize = 2 * validation::RESOURCES_MAX;
@@ -396,12 +398,14 @@ impl Strategy for NamespaceStrategy {
         account::of::<ChargedNamespace>(object).map_err(internal_decode_error)
     }
 
-    fn hold(&self, cx: &WriteContext<'_>, old: &Object) -> Option<HoldChange> {
+    /// Our finalizer leaves a charge only if an operator has abandoned it. Another finalizer may keep the object for
+    /// longer; whoever removes that one decides nothing about the charge.
+    fn hold(&self, _cx: &WriteContext<'_>, old: &Object) -> Option<HoldChange> {
         let typed = TypedNamespace::of(old).ok().filter(|typed| !typed.charged().is_empty())?;
         if typed.is_released() {
             return Some(HoldChange { state: HoldState::Released, reason: RELEASED_REASON.to_owned() });
         }
-        let reason = abandon_reason(old).filter(|_| cx.sees_everything())?.to_owned();
+        let reason = abandon_reason(old).unwrap_or(UNCONFIRMED_REASON).to_owned();
         Some(HoldChange { state: HoldState::Abandoned, reason })
     }
 

@@ -427,6 +427,10 @@ fn the_finalizer_goes_with_the_charge_or_with_an_operators_word() {
     let strategy = namespaces();
     let held = strategy.hold(&context(&operator), &abandoned).unwrap();
     assert_eq!((held.state, held.reason.as_str()), (HoldState::Abandoned, "cluster burnt"));
+    let admin = caller(Some("t"), ADMIN);
+    assert_eq!(strategy.hold(&context(&admin), &abandoned), Some(held), "whoever removes the last finalizer");
+    let silent = strategy.hold(&context(&operator), &deleting(namespace())).unwrap();
+    assert_eq!(silent.state, HoldState::Abandoned, "the annotation was removed after the finalizer");
     assert_eq!(strategy.hold(&context(&operator), &released), None);
     let mut stays = deleting(namespace());
     stays.set(RECORD, json!({"uid": "u", "provenance": "Released"}));

@@ -97,6 +97,24 @@ async fn finalizing_by_hand_refunds_nothing_that_is_not_confirmed() {
     world.assert_books_agree().await;
 }
 
+/// A finalizer of the tenant's keeps the object after the operator has given its charge up.
+#[tokio::test]
+async fn what_is_given_up_counts_whoever_removes_the_last_finalizer() {
+    let (world, admin, operator) = charged(json!({"pods": "6"})).await;
+    admin.patch(PATH, json!({"metadata": {"finalizers": ["example.com/somebody"]}})).await.expect(200);
+    admin.delete(PATH).await.expect(200);
+    operator.post(&format!("{PATH}/abandon"), json!({"reason": "the cluster burnt down"})).await.expect(201);
+    let drop = |object: &mut Value| object["spec"]["finalizers"] = json!([]);
+    operator.replace(PATH, "/finalize", drop).await.expect(200);
+    admin.patch(PATH, json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(admin.get(PATH).await.code, 404);
+    let over = admin.post(&namespaces("p"), namespace("b", json!({"pods": "5"}))).await;
+    assert_eq!(over.code, 403, "what is given up still counts: {:#}", over.body);
+    let again = admin.post(&namespaces("p"), namespace("a", json!({"pods": "1"}))).await;
+    assert_eq!(again.code, 409, "and keeps its place in the cluster: {:#}", again.body);
+    world.assert_books_agree().await;
+}
+
 #[tokio::test]
 async fn two_objects_never_share_a_clusters_namespace() {
     let (world, _admin, _operator) = charged(json!({"pods": "1"})).await;
