@@ -2,6 +2,8 @@
 
 use crate::follow::{ObjectIndex, SharedIndex};
 use crate::host_cluster::HostCluster;
+use crate::kind_ids::MEMBER_CLUSTER;
+use apiserver::View;
 use business_types::refusal::CLUSTER_CLOSED;
 use business_types::{
     ClosedCluster, ClusterComparison, ClusterSummary, Comparison, MemberClusterSpec, MemberClusterStatus,
@@ -12,11 +14,15 @@ use meta::status::{Status, StatusCause};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use store::quota::{Account, Grants};
-use store::{Entry, KindId, Store};
+use store::{Entry, Key, KindId, Store};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 const RETRY_AFTER_SECONDS: u32 = 2;
+/// How long a write waits for the index to get what the store has of the clusters.
+const REFRESH_MAX: Duration = Duration::from_secs(1);
 
 /// The member clusters. Clones share them.
 #[derive(Clone, Debug)]
@@ -119,6 +125,22 @@ impl Clusters {
             return true;
         }
         index.clusters.get(name).is_some_and(|cluster| cluster.allows(tenant))
+    }
+
+    /// Reads the newest state if the tenant may not use one of these clusters as far as the index knows: the cluster
+    /// may be newly registered, or newly open to the tenant.
+    pub async fn refresh_unless_allowed(
+        &self,
+        view: View<'_>,
+        names: &[&String],
+        tenant: &str,
+    ) -> Result<(), Status> {
+        let unknown = names.iter().find(|name| !name.is_empty() && !self.allows(name, tenant));
+        let Some(name) = unknown else { return Ok(()) };
+        // Afterwards the store's cache has the newest state, and the index gets it from there.
+        view.unfiltered().latest().get(&Key::new(MEMBER_CLUSTER, "", name)).await?;
+        let _late = timeout(REFRESH_MAX, self.index.catch_up()).await;
+        Ok(())
     }
 
     /// Whether operators may use a name.
@@ -260,7 +282,7 @@ impl ClusterIndex {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
-    use store::{Attributes, Key, Revision};
+    use store::{Attributes, Revision};
 
     impl Clusters {
         /// These clusters, synced.

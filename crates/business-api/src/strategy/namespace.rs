@@ -8,9 +8,10 @@ pub mod pull_credential;
 pub mod transfer;
 
 use super::{
-    abandon_reason, add_finalizer, begin_deletion, check_annotations, check_cluster, decode_field_error,
-    deletion_pending_message, format_usage, inherit_tenant, internal_decode_error, or_decode_field_error,
-    project_key, read_both, ready_status, removes_finalizer, resource_list_json, set_tenant, text_or_dash,
+    TENANT, abandon_reason, add_finalizer, begin_deletion, check_annotations, check_cluster,
+    decode_field_error, deletion_pending_message, format_usage, inherit_tenant, internal_decode_error,
+    or_decode_field_error, project_key, read_both, ready_status, removes_finalizer, resource_list_json,
+    set_tenant, text_or_dash,
 };
 use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
@@ -40,6 +41,7 @@ use store::Key;
 use store::quota::{Account, HoldChange, HoldState, Scope, Violation};
 
 const CACHED_SPEC_HARD: &[&str] = &["status", "cachedSpecHard"];
+const CLUSTER_NAME: &[&str] = &["spec", "clusterName"];
 /// The record of which namespace of the cluster belongs to the object.
 const CLUSTER_NAMESPACE: &[&str] = &["status", "clusterNamespace"];
 /// The facts about the cluster, which the server sets, whatever a client sends.
@@ -163,7 +165,7 @@ impl NamespaceStrategy {
 
     /// Copies the facts about the cluster into the object. Those of an unknown cluster stay as they are.
     fn set_cluster_facts(&self, object: &mut Object) {
-        let Some(cluster) = self.clusters.get(object.text(&["spec", "clusterName"])) else { return };
+        let Some(cluster) = self.clusters.get(object.text(CLUSTER_NAME)) else { return };
         let texts = [&cluster.cluster_type, &cluster.version, &cluster.display_name];
         for (field, text) in SERVER_FIELDS.iter().zip(texts) {
             object.set(field, json!(text));
@@ -344,6 +346,9 @@ impl Strategy for NamespaceStrategy {
                 taken.await?;
             }
             // Which clusters it may use depends on its tenant, which is known only now.
+            let (cluster, tenant) = (object.text(CLUSTER_NAME).to_owned(), object.text(TENANT).to_owned());
+            self.clusters.refresh_unless_allowed(view, &[&cluster], &tenant).await?;
+            self.set_cluster_facts(object);
             self.check_growth(None, object)
         }))
     }

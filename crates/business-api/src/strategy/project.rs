@@ -104,6 +104,25 @@ impl ProjectStrategy {
             .collect()
     }
 
+    /// Reads the newest clusters if the tenant may not use one that is named for the first time, as far as is known
+    /// here.
+    async fn refresh_clusters(
+        &self,
+        view: View<'_>,
+        old: Option<&Object>,
+        object: &Object,
+    ) -> Result<(), Status> {
+        let before = old.map(spec_of).transpose()?;
+        let spec = spec_of(object)?;
+        let listed: BTreeSet<&String> =
+            before.iter().flat_map(|before| before.access.iter().map(|entry| &entry.cluster)).collect();
+        let accounts = spec.access.iter().map(|entry| &entry.cluster);
+        let names: Vec<&String> = newly_named_clusters(before.as_ref(), &spec)
+            .chain(accounts.filter(|cluster| !listed.contains(cluster)))
+            .collect();
+        self.clusters.refresh_unless_allowed(view, &names, &spec.tenant_id).await
+    }
+
     /// Refuses service accounts of newly named clusters that the tenant may not use. They would be bound nowhere, and
     /// would block tenants who may use the cluster.
     fn check_account_clusters(
@@ -330,9 +349,11 @@ impl Strategy for ProjectStrategy {
             if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
+            self.refresh_clusters(view, old, object).await?;
             // Before the defaults are filled in: only operators can name clusters there.
             self.check_account_clusters(cx, old, object)?;
             if tenant_policy::admit(view, old, object).await? {
+                self.refresh_clusters(view, old, object).await?;
                 self.check_defaults(object)?;
             }
             self.check_growth(old, object)?;

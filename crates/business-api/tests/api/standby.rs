@@ -1,8 +1,9 @@
 //! A replica that reads from a standby, or cannot read, learns late of what others write.
 
-use crate::support::{World, namespace, namespaces, project, until};
+use crate::support::{World, member_cluster, namespace, namespaces, project, until};
 use rcgen::KeyPair;
 use serde_json::json;
+use std::time::Duration;
 use store::testing::Server;
 
 #[tokio::test]
@@ -46,6 +47,39 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
     until("her removal is known", async || [403, 404].contains(&write().await.code)).await;
     until("it is ready again", async || late.operator().get("/readyz").await.code == 200).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_was_just_registered_is_known_before_a_namespace_in_it_is_refused() {
+    let mut primary = Server::start(&["fsync=off"]).await.unwrap();
+    let database = primary.database().await.unwrap();
+    let standby = primary.standby(&["fsync=off"]).await.unwrap();
+    let read_from = format!("--read-from={}", standby.url(database.url.rsplit_once('/').unwrap().1));
+    let direct = World::started(database.clone(), &["--tenant-grant"]).await;
+    direct.until_ready().await;
+    let late = World::started(database, &["--tenant-grant", &read_from]).await;
+    late.until_ready().await;
+    for world in [&late, &direct] {
+        world.register(member_cluster("c1", &["*"]), json!({})).await;
+    }
+    let (admin, path) = (late.admin("acme"), namespaces("web"));
+    admin.post("/projects", project("web", json!({"pods": "1"}))).await.expect(201);
+    until("the project is known", async || admin.get("/projects/web?resourceVersion=0").await.code == 200)
+        .await;
+
+    let mut replay = standby.admin().await.unwrap();
+    sqlx::raw_sql("SELECT pg_wal_replay_pause()").execute(&mut replay).await.unwrap();
+    direct.register(member_cluster("c2", &["*"]), json!({})).await;
+    let listed = json!({"spec": {"clusters": {"c2": {"hard": {"pods": "1"}}}}});
+    direct.admin("acme").patch("/projects/web", listed).await.expect(200);
+    let mut app = namespace("app", json!({"pods": "1"}));
+    app["spec"]["clusterName"] = json!("c2");
+    let resume = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
+    };
+    let (made, ()) = tokio::join!(admin.post(&path, app), resume);
+    made.expect(201);
 }
 
 /// What is read comes over another connection than what is written, without a standby, too.
