@@ -296,19 +296,19 @@ BEGIN
         SET listed = excluded.listed, mandatory = excluded.mandatory, limits = excluded.limits,
             children = excluded.children, hard = excluded.hard, allocated = excluded.allocated, excess = excluded.excess,
             ceiling = excluded.ceiling;
-        IF 0 = ANY (l_children) THEN
-            DELETE FROM ledger g USING generate_series(1, cardinality(l_key)) AS k(i)
-            WHERE l_changed[k.i] AND NOT l_listed[k.i] AND l_limits[k.i] = 0 AND l_children[k.i] = 0 AND l_hard[k.i] IS NULL
-              AND l_allocated[k.i] = 0
-              AND g.scope_kind = s_kind[l_scope[k.i]] AND g.scope = s_name[l_scope[k.i]] COLLATE "C"
-              AND g.domain = l_domain[k.i] COLLATE "C" AND g.key = l_key[k.i] COLLATE "C";
-        END IF;
         IF NOT fits THEN
             PERFORM {settle_excess}(p_stands, array_agg(s_kind[k.scope]), array_agg(s_name[k.scope]), array_agg(k.domain),
                                     array_agg(k.key))
             FROM unnest(l_scope, l_domain, l_key, l_hard, l_allocated, l_excess, l_changed)
                  AS k(scope, domain, key, hard, allocated, excess, changed)
             WHERE k.changed AND (k.excess <> 0 OR k.allocated > k.hard);
+        END IF;
+        -- Afterwards: an excess that is over is taken back from the scope above with the help of its own row.
+        IF 0 = ANY (l_children) THEN
+            DELETE FROM ledger g USING generate_series(1, cardinality(l_key)) AS k(i)
+            WHERE l_changed[k.i] AND NOT l_listed[k.i] AND l_limits[k.i] = 0 AND l_children[k.i] = 0 AND l_hard[k.i] IS NULL
+              AND g.scope_kind = s_kind[l_scope[k.i]] AND g.scope = s_name[l_scope[k.i]] COLLATE "C"
+              AND g.domain = l_domain[k.i] COLLATE "C" AND g.key = l_key[k.i] COLLATE "C" AND g.allocated = 0;
         END IF;
     END IF;
     IF true = ANY (s_gone) THEN

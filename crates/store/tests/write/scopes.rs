@@ -427,3 +427,28 @@ async fn what_counts_above_for_a_scope_goes_with_it_and_its_last_child_in_one_ba
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     tree.check([first]).await;
 }
+
+#[tokio::test]
+async fn what_counts_above_for_a_limit_goes_with_it_and_its_last_child_in_one_batch() {
+    let tree = ScopeFixture::new().await;
+    let p = tree.create(Object::project("t", "p", "c2: cpu=12")).await.unwrap();
+    // No cluster gives it: the tenant's limit costs nobody anything.
+    let tenant = |hard: &str| {
+        let mut tenant = yielding(Object::tenant("t", hard), Undercut::WhereUnlimited);
+        tenant.account.costs.clear();
+        tenant.account.carries.clear();
+        tenant
+    };
+    let t = tree.create(tenant("c2: cpu=10")).await.unwrap();
+    tree.check([p.clone(), t.clone()]).await;
+    // the first waits alone, the others behind it in one batch
+    let first = Object::cluster("c9", "c9: cpu=1");
+    let without = Object { uid: t.uid, ..tenant("") };
+    let gone = Change::Delete { expected: p.revision, before: p.before(), last: p.state() };
+    let change = Change::Update { expected: t.revision, before: t.before(), state: without.state() };
+    let writes = [first.write(Change::Create(first.state())), p.write(gone), without.write(change)];
+    let sent = writes.into_iter().map(|write| tree.store.write(&tree.access, write));
+    let results = futures_util::future::join_all(sent).await;
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    tree.check([without, first]).await;
+}
