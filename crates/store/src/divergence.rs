@@ -48,8 +48,9 @@ const BEGIN_EPOCH: &str = "WITH clock AS ( \
          WHEN NOT held OR held_reason = 'objects were imported' THEN 'history has diverged' \
          WHEN held_reason = 'an import is under way' OR held_reason = 'history has diverged' OR held_reason LIKE '%; history has diverged' THEN held_reason \
          ELSE held_reason || '; history has diverged' END \
-       FROM clock WHERE v >= (SELECT max(v) FROM rev) AND epoch = $3 RETURNING v) \
-     UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
+       FROM clock WHERE v >= (SELECT max(v) FROM rev) AND epoch = $3 RETURNING v, epoch) \
+     UPDATE compaction SET compacted = greatest(compacted, moved.v), epoch = moved.epoch, epoch_start = moved.v \
+     FROM moved WHERE compaction.id = 1";
 
 /// The database's history compared with that of this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

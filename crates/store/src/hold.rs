@@ -101,14 +101,15 @@ impl Store {
     pub async fn hold_summary(&self, access: &Access) -> Result<HoldSummary, Error> {
         require_operator(access)?;
         let mut connection = self.operator_connection().await?;
-        // A new epoch begins with a compaction of everything before it.
-        let query = "SELECT r.held, r.held_reason, r.epoch, c.compacted, h.rows, h.newest \
+        // A new epoch begins with a compaction of everything before it. Later ones go further.
+        let query = "SELECT r.held, r.held_reason, r.epoch, \
+               CASE WHEN c.epoch = r.epoch THEN c.epoch_start ELSE c.compacted END, h.rows, h.newest \
              FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r, compaction c, \
                (SELECT count(*) AS rows, coalesce(max(created)::text, '') AS newest FROM holds) h \
              WHERE c.id = 1";
-        let (held, reason, epoch, compacted, rows, newest): (bool, String, Uuid, i64, i64, String) =
+        let (held, reason, epoch, since, rows, newest): (bool, String, Uuid, i64, i64, String) =
             sqlx::query_as(query).fetch_one(&mut connection).await.map_err(unavailable)?;
-        let since = Revision(u64::try_from(compacted).unwrap_or_default());
+        let since = Revision(u64::try_from(since).unwrap_or_default());
         let growth = held.then_some(GrowthHold { reason, epoch, since });
         Ok(HoldSummary { growth, amounts: (rows, newest) })
     }

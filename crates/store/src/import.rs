@@ -112,8 +112,9 @@ impl Store {
         require_operator(access)?;
         let query = "WITH moved AS ( \
                UPDATE rev SET epoch = gen_random_uuid(), held = true, held_reason = $1 \
-               WHERE v >= (SELECT max(v) FROM rev) RETURNING v) \
-             UPDATE compaction SET compacted = greatest(compacted, moved.v) FROM moved WHERE compaction.id = 1";
+               WHERE v >= (SELECT max(v) FROM rev) RETURNING v, epoch) \
+             UPDATE compaction SET compacted = greatest(compacted, moved.v), epoch = moved.epoch, epoch_start = moved.v \
+             FROM moved WHERE compaction.id = 1";
         sqlx::query(query)
             .bind(IMPORTED)
             .execute(&mut self.operator_connection().await?)

@@ -290,6 +290,17 @@ async fn growth_goes_on_after_the_audit_of_the_same_history_only() {
     kit.create(Object::namespace("q", "b", "c1: cpu=1")).await.unwrap();
 }
 
+/// What was compared since the epoch began counts, although older history is compacted all the time.
+#[tokio::test]
+async fn the_beginning_of_an_epoch_stays_where_it_is_while_history_is_compacted() {
+    let (kit, _web) = sample().await;
+    kit.store.declare_restored(&kit.access).await.unwrap();
+    let hold = kit.store.growth_hold(&kit.access).await.unwrap().unwrap();
+    corrupt(&kit, "UPDATE rev SET v = v + 100").await;
+    corrupt(&kit, "UPDATE compaction SET compacted = compacted + 100").await;
+    assert_eq!(kit.store.growth_hold(&kit.access).await.unwrap(), Some(hold));
+}
+
 #[tokio::test]
 async fn growth_is_held_with_a_reason_until_it_is_released() {
     let (kit, _web) = sample().await;
