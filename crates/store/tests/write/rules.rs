@@ -440,9 +440,11 @@ async fn a_scope_and_its_first_children_can_be_made_together() {
 async fn while_held_nothing_grows_and_everything_shrinks() {
     let kit = Kit::new().await;
     let p = kit.create(Object::project("p", "", "c1: cpu=4; c2: cpu=1")).await.unwrap();
+    kit.create(Object::project("q", "", "c1: cpu=4")).await.unwrap();
     let web = kit.create(Object::namespace("p", "web", "c1: cpu=2")).await.unwrap();
     let mut sql = kit.sql().await;
     sqlx::query("UPDATE rev SET held = true, held_reason = 'restored'").execute(&mut sql).await.unwrap();
+    assert!(matches!(kit.relocate(&web, "q").await, Err(Error::Held)), "it takes of another budget");
     assert!(matches!(kit.create(Object::namespace("p", "b", "c1: cpu=1")).await, Err(Error::Held)));
     assert!(matches!(kit.update(&web, |o| o.hard("c1: cpu=3")).await, Err(Error::Held)));
     assert!(matches!(kit.update(&p, |o| o.limit("c1: cpu=5")).await, Err(Error::Held)));
