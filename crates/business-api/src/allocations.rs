@@ -125,6 +125,18 @@ impl Allocations {
         (!held.amount.is_zero()).then_some(held)
     }
 
+    /// The namespaces of a cluster that count as children of a scope without an object, each with its state. With
+    /// `lacking`, only those for which nothing of this key is held.
+    pub fn held_children(&self, scope: &Scope, domain: &str, lacking: Option<&str>) -> Vec<String> {
+        let all = self.read();
+        let holds = all.scope(scope).flat_map(|sums| &sums.holds);
+        holds
+            .filter(|hold| hold.cluster_name == domain)
+            .filter(|hold| lacking.is_none_or(|key| !hold.hard.contains_key(key)))
+            .map(|hold| format!("{} ({})", hold.namespace, hold.state))
+            .collect()
+    }
+
     /// What is left of a limit; `None` if there is no limit.
     pub fn remaining(&self, scope: &Scope, domain: &str, key: &str) -> Option<Quantity> {
         let all = self.read();

@@ -81,7 +81,7 @@ pub fn status(subject: RefusedObject<'_>, violations: &[Violation], allocations:
             Status::forbidden(&resource, name, &violation_texts(subject, &of_class, allocations))
         }
         RefusalClass::Malformed => {
-            let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v)).collect();
+            let errors: FieldErrors = of_class.iter().map(|v| field_error(subject, v, allocations)).collect();
             Status::invalid(&(subject.kind.gvk)(), name, &errors)
         }
         RefusalClass::Conflict => {
@@ -167,16 +167,45 @@ fn held_allocation(shortage: &Shortage, allocations: &Allocations) -> Option<Hel
 
 fn held_note(held: &HeldAllocation) -> String {
     let HeldAllocation { amount, namespaces } = held;
-    let more = namespaces.len().saturating_sub(HELD_NAMESPACES_MAX);
-    let mut named: Vec<&str> = namespaces.iter().take(HELD_NAMESPACES_MAX).map(String::as_str).collect();
+    format!(
+        " (of what is allocated, {amount} is held for namespaces of the cluster that no object stands for: {})",
+        first_names(namespaces)
+    )
+}
+
+/// The children that a violation counts and that no object stands for.
+fn held_children_note(
+    subject: RefusedObject<'_>,
+    violation: &Violation,
+    allocations: &Allocations,
+) -> String {
+    let (scope, domain, lacking) = match violation {
+        Violation::ChildrenLackKey { scope, domain, key, .. } => (scope, domain, Some(key.as_str())),
+        Violation::DomainInUse { scope, domain, .. } => (scope, domain, None),
+        _ => return String::new(),
+    };
+    if subject.holds.is_some_and(|own| own != scope) {
+        return String::new();
+    }
+    let namespaces = allocations.held_children(scope, domain, lacking);
+    if namespaces.is_empty() {
+        return String::new();
+    }
+    format!(
+        " (counting what is held for namespaces of the cluster that no object stands for: {})",
+        first_names(&namespaces)
+    )
+}
+
+/// The first of these names, and how many more there are.
+fn first_names(names: &[String]) -> String {
+    let more = names.len().saturating_sub(HELD_NAMESPACES_MAX);
+    let mut named: Vec<&str> = names.iter().take(HELD_NAMESPACES_MAX).map(String::as_str).collect();
     let rest = format!("{more} more");
     if more > 0 {
         named.push(&rest);
     }
-    format!(
-        " (of what is allocated, {amount} is held for namespaces of the cluster that no object stands for: {})",
-        named.join(", ")
-    )
+    named.join(", ")
 }
 
 /// A scope in a message: `project "web"`.
@@ -316,9 +345,9 @@ fn remaining(shortage: &Shortage) -> Quantity {
 }
 
 /// The field error of a 422, with the paths that clients of `TKEStack` know.
-fn field_error(subject: RefusedObject<'_>, violation: &Violation) -> FieldError {
+fn field_error(subject: RefusedObject<'_>, violation: &Violation, allocations: &Allocations) -> FieldError {
     let spec = Path::new("spec");
-    let detail = violation_text(violation);
+    let detail = violation_text(violation) + &held_children_note(subject, violation, allocations);
     match violation {
         Violation::KeyMissing { key, .. } => {
             FieldError::invalid(&spec.child("hard").key(key), &json!(null), &detail)
@@ -375,7 +404,7 @@ fn cause(subject: RefusedObject<'_>, violation: &Violation, allocations: &Alloca
             (NO_CEILING, Path::new("spec").child("clusters").key(domain), message)
         }
         malformed => {
-            let error = field_error(subject, malformed);
+            let error = field_error(subject, malformed, allocations);
             return StatusCause {
                 reason: error.cause.reason().to_owned(),
                 message: error.message,

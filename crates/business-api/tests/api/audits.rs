@@ -68,6 +68,13 @@ async fn an_orphan_counts_against_its_project_until_it_is_gone() {
     assert_eq!(taken.code, 409, "{taken:?}");
     assert!(taken.body.to_string().contains("is held"), "{taken:?}");
 
+    for change in [json!({"c1": {"hard": {"services": "5"}}}), json!({"c1": null})] {
+        let refused = admin.patch(PROJECT, json!({"spec": {"clusters": change}})).await;
+        assert_eq!(refused.code, 422, "{refused:?}");
+        let named = "(counting what is held for namespaces of the cluster that no object stands for: lost (orphaned))";
+        assert!(refused.message().contains(named), "{}", refused.message());
+    }
+
     // it is still there, whoever compares how often
     for _ in 0..2 {
         compare(&world).await;
