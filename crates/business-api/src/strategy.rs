@@ -57,6 +57,7 @@ use meta::quantity::{Quantity, ResourceList};
 use meta::status::Status;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use store::quota::Account;
 use store::{Key, Sight, Visibility};
 
 const TENANT: &[&str] = &["spec", "tenantID"];
@@ -124,6 +125,19 @@ fn check_uid(live: &Object, wanted: &str, gr: &GroupResource) -> Result<(), Stat
     }
     let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
     Err(Status::conflict(gr, live.name(), &why))
+}
+
+/// Refuses a change by which an object that is being deleted would cost or grant more than before.
+fn check_no_growth_while_deleting(
+    old: &Object,
+    before: &Account,
+    after: &Account,
+    gr: &GroupResource,
+) -> Result<(), Status> {
+    if old.is_deleting() && after.outgrows(Some(before)) {
+        return Err(Status::forbidden(gr, old.name(), "it is being deleted: nothing more is granted of it"));
+    }
+    Ok(())
 }
 
 /// Refuses changes of the annotations that only operators may set, because they grant something.

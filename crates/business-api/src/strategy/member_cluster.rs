@@ -1,6 +1,6 @@
 use super::{
-    add_finalizer, check_operator, decode_field_error, format_usage, internal_decode_error, read_both,
-    ready_status, removes_finalizer, text_or_dash,
+    add_finalizer, check_no_growth_while_deleting, check_operator, decode_field_error, format_usage,
+    internal_decode_error, read_both, ready_status, removes_finalizer, text_or_dash,
 };
 use crate::allocations::Allocations;
 use crate::finalizers::FINALIZERS;
@@ -151,6 +151,10 @@ impl Strategy for MemberClusterStrategy {
     ) -> Option<BoxFuture<'a, Result<(), Status>>> {
         let is_new = old.is_some_and(|old| old.text(UID) != object.text(UID)) && !object.text(UID).is_empty();
         (cx.endpoint == ObjectEndpoint::STATUS && is_new).then(|| check_name(view, object).boxed())
+    }
+
+    fn check_update(&self, _cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
+        check_no_growth_while_deleting(old, &self.account(old)?, &self.account(new)?, &group_resource())
     }
 
     fn waits_for(&self, object: &Object) -> Option<String> {

@@ -1,7 +1,7 @@
 use super::namespace_template::{check_template, newly_named_template};
 use super::{
-    check_operator, decode_field_error, format_usage_by_cluster, internal_decode_error, ready_status,
-    text_or_dash,
+    check_no_growth_while_deleting, check_operator, decode_field_error, format_usage_by_cluster,
+    internal_decode_error, ready_status, text_or_dash,
 };
 use super::{people_limit, service_accounts};
 use crate::allocations::Allocations;
@@ -229,6 +229,10 @@ impl Strategy for TenantStrategy {
                 Err(self.refusal(cx, object, &[Violation::ScopeInUse { scope, children }]))
             }
         }
+    }
+
+    fn check_update(&self, _cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
+        check_no_growth_while_deleting(old, &self.account(old)?, &self.account(new)?, &group_resource())
     }
 
     fn account(&self, object: &Object) -> Result<Account, Status> {

@@ -116,6 +116,11 @@ async fn a_cluster_that_goes_waits_and_takes_nothing_meanwhile() {
     );
     operator.delete(C1).await.expect(200);
     is_closed(&world, "is being deleted").await;
+    operator.patch(C1, raise("5")).await.expect(200);
+    let more = operator.patch(C1, raise("6")).await;
+    assert_eq!(more.code, 403, "{more:?}");
+    assert!(more.message().ends_with("it is being deleted: nothing more is granted of it"), "{more:?}");
+    operator.patch(C1, raise("4")).await.expect(200);
     let waits = json!([{
         "type": "Terminating", "status": "True", "reason": "InUse", "message": "1 namespaces live in it",
         "lastTransitionTime": "2026-01-01T00:00:00Z",

@@ -213,6 +213,22 @@ async fn a_tenant_sees_itself_and_changes_nothing_of_it() {
 }
 
 #[tokio::test]
+async fn a_tenant_that_is_being_deleted_is_granted_nothing_more() {
+    let world = world().await;
+    let operator = world.operator();
+    operator.patch(ACME, json!({"metadata": {"finalizers": ["example.com/billing"]}})).await.expect(200);
+    operator.delete(ACME).await.expect(200);
+    let ceiling = |pods: &str| json!({"spec": {"clusters": ceiling(json!({"pods": pods}))}});
+    let more = operator.patch(ACME, ceiling("11")).await;
+    assert_eq!(more.code, 403, "{more:?}");
+    assert!(more.message().ends_with("it is being deleted: nothing more is granted of it"), "{more:?}");
+    operator.patch(ACME, ceiling("9")).await.expect(200);
+    operator.patch(ACME, json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(operator.get(ACME).await.code, 404);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
 async fn whom_a_tenant_names_rules_it_by_name_or_by_group() {
     let world = World::with_settings(&[]).await;
     let mut body = tenant("acme", json!({}));
