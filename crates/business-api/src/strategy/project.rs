@@ -405,10 +405,12 @@ impl Strategy for ProjectStrategy {
             Some(old) if raises_limits(old, &spec) => "a project without a parent raises its own budget",
             Some(_) => return None,
         };
-        // Where its tenant has a ceiling, a root project takes its budget from the ceiling and needs no grant.
+        // Where its tenant has a ceiling, a root project takes its budget from the ceiling and needs no grant. A new
+        // one that does not name the registry is not limited there, so one that names it takes nothing.
         let within = (!spec.tenant_id.is_empty()).then(|| {
             let before = old.iter().flat_map(|old| old.clusters.keys());
-            spec.clusters.keys().chain(before).cloned().collect::<BTreeSet<_>>().into_iter().collect()
+            let named = spec.clusters.keys().filter(|domain| old.is_some() || *domain != REGISTRY_DOMAIN);
+            named.chain(before).cloned().collect::<BTreeSet<_>>().into_iter().collect()
         });
         Some(ExtraRight {
             verb: GRANT,

@@ -134,6 +134,13 @@ async fn a_root_gains_nothing_in_the_registry_without_the_right_to_grant() {
     }
     let less = set(json!({"hard": {"requests.storage": "4Gi", "chartgroups": "1"}}));
     admin.patch("/projects/p", less).await.expect(200);
+
+    // One that does not name the registry is not limited there: a new one that limits itself takes less.
+    let mut own = project("own", json!({}));
+    own["spec"]["clusters"] = json!({"registry": {"hard": {"requests.storage": "5Gi"}}});
+    admin.post("/projects", own).await.expect(201);
+    let more = admin.patch("/projects/own", set(json!({"hard": {"requests.storage": "6Gi"}}))).await;
+    assert_eq!(more.code, 403, "{more:?}");
 }
 
 #[tokio::test]
