@@ -5,8 +5,8 @@ use crate::resource::{Resource, StoredKind};
 use crate::store_status::{MODIFIED, status_of};
 use crate::strategy::Strategy;
 use crate::verbs::commit::{
-    LiveObject, Warnings, commit, growth_warnings, name_taken, new_state, retries_exhausted, write_context,
-    written_entry,
+    LiveObject, Warnings, changed_bytes_max, commit, growth_warnings, name_taken, new_state,
+    retries_exhausted, write_context, written_entry,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
 use crate::verbs::owned_fields::{
@@ -136,7 +136,8 @@ pub(crate) async fn store_change(
     strategy.check_update(&cx, &live.object, &object)?;
     let hold = if gone { strategy.hold(&cx, &live.object) } else { None };
     let note = hold.as_ref().map_or(note, |held| format!("{}: {}", held.state.as_str(), held.reason));
-    let state = new_state(stored, &mut object)?;
+    let bytes_max = changed_bytes_max(call, &live.entry, &object);
+    let state = new_state(stored, &mut object, bytes_max)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
     let growth = match (may_grow, object.is_deleting()) {

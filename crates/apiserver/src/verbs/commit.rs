@@ -1,5 +1,6 @@
 //! The steps that creates, changes and deletes share.
 
+use crate::object_endpoint::ObjectEndpoint;
 use crate::resource::{Resource, StoredKind};
 use crate::store_status::status_of;
 use crate::strategy::WriteContext;
@@ -13,8 +14,11 @@ use store::read::At;
 use store::{Attributes, Entry, Error, Key, Revision};
 use uuid::Uuid;
 
-/// Bytes of a stored object.
-const OBJECT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The most bytes of a stored object.
+pub(crate) const OBJECT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// The same after a write through a subresource, or of an object that is being deleted. Without the difference, an
+/// object of the full size could get no status and lose no finalizer.
+const OBJECT_BYTES_MAX_WITH_RESERVE: usize = OBJECT_BYTES_MAX + 256 * 1024;
 
 /// Texts for the `Warning` headers of a write.
 #[derive(Debug, Default)]
@@ -79,12 +83,24 @@ impl LiveObject {
     }
 }
 
-/// The state to store.
-pub(crate) fn new_state(stored: &StoredKind, object: &mut Object) -> Result<NewState, Status> {
+/// The most bytes that an object may have after a change. A change that adds nothing passes, however large the object
+/// is already.
+pub(crate) fn changed_bytes_max(call: &Call<'_>, live: &Entry, new: &Object) -> usize {
+    let has_reserve = call.endpoint != ObjectEndpoint::Main || new.is_deleting();
+    let limit = if has_reserve { OBJECT_BYTES_MAX_WITH_RESERVE } else { OBJECT_BYTES_MAX };
+    limit.max(live.body.len())
+}
+
+/// The state to store. An error if its body has more than `bytes_max` bytes.
+pub(crate) fn new_state(
+    stored: &StoredKind,
+    object: &mut Object,
+    bytes_max: usize,
+) -> Result<NewState, Status> {
     object.remove(&["metadata", "resourceVersion"]);
     let body = serde_json::to_string(object.as_map()).map_err(|error| Status::internal(error.to_string()))?;
-    if body.len() > OBJECT_BYTES_MAX {
-        return Err(Status::too_large(format!("Request entity too large: limit is {OBJECT_BYTES_MAX}")));
+    if body.len() > bytes_max {
+        return Err(Status::too_large(format!("Request entity too large: limit is {bytes_max}")));
     }
     Ok(NewState { body, account: stored.strategy.account(object)? })
 }

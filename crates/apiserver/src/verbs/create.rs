@@ -4,7 +4,7 @@ use crate::resource::{Resource, StoredKind};
 use crate::store_status::status_of;
 use crate::strategy::Strategy;
 use crate::verbs::commit::{
-    Warnings, commit, growth_warnings, name_taken, new_state, write_context, written_entry,
+    OBJECT_BYTES_MAX, Warnings, commit, growth_warnings, name_taken, new_state, write_context, written_entry,
 };
 use crate::verbs::options::{WriteKind, WriteOptions, has_no_revision};
 use crate::verbs::owned_fields::{ResetFields, field_writer, reset_at_create};
@@ -160,7 +160,7 @@ pub(crate) async fn prepare_write(
     let cx = write_context(call, options.dry_run, false, &now);
     let extra = stored.strategy.extra_right(&cx, None, &object);
     let growth = call.growth(extra, object.name()).await?;
-    let change = Change::Create(new_state(stored, &mut object)?);
+    let change = Change::Create(new_state(stored, &mut object, OBJECT_BYTES_MAX)?);
     stored.strategy.reserve(&cx, None, &object)?;
     warnings.accepted.extend(growth_warnings(stored, &change));
     let key = Key::new(stored.id, object.namespace(), object.name());

@@ -179,7 +179,8 @@ async fn attempt(
         }
         return Ok(DeleteOutcome::Applied(live.entry.revision, Removal::Terminating(live.unchanged())));
     };
-    let state = new_state(stored, &mut object)?;
+    // A deletion adds little, and is never refused for the object's size.
+    let state = new_state(stored, &mut object, usize::MAX)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
     let hold = if gone { stored.strategy.hold(&cx, &live.object) } else { None };

@@ -191,3 +191,28 @@ async fn a_delete_finds_the_object_that_has_a_name_anew() {
         assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
     }
 }
+
+#[tokio::test]
+async fn an_object_of_the_largest_size_gets_its_status_and_goes() {
+    const OBJECT_BYTES_MAX: usize = 2 * 1024 * 1024;
+    let kit = Kit::start().await;
+    let of = |name: &str, part: &str| json!({"metadata": {"name": name}, "spec": {"parts": [{"name": part}], "finalizers": ["hold"]}});
+    // The name of a part is stored twice: in the part, and in the managed fields.
+    let small = kit.post(LIST, &of("a", "x")).await;
+    let part = "x".repeat((OBJECT_BYTES_MAX - small.text.len()) / 2);
+    let url = format!("{LIST}/b");
+    assert_eq!(kit.post(LIST, &of("b", &part)).await.code, 201);
+    let ready = json!({"status": {"phase": "Ready"}});
+    assert_eq!(kit.patch(&format!("{url}/status"), "merge-patch", &ready).await.code, 200);
+    let more = kit.patch(&url, "merge-patch", &json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!((more.code, more.json()["reason"].as_str()), (413, Some("RequestEntityTooLarge")));
+    let less = json!({"spec": {"colour": "tan"}});
+    let less = kit.patch(&format!("{url}?fieldManager=kubectl"), "merge-patch", &less).await;
+    assert_eq!(less.code, 200, "as large as it was");
+    let marked = kit.delete(&url, &json!(null)).await;
+    assert_eq!(marked.code, 200);
+    assert!(marked.json()["metadata"]["deletionTimestamp"].is_string());
+    let let_go = json!({"spec": {"finalizers": null}});
+    assert_eq!(kit.patch(&format!("{url}/finalize"), "merge-patch", &let_go).await.code, 200);
+    assert_eq!(kit.get(&url).await.code, 404);
+}
