@@ -34,6 +34,10 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Concurrent streams of a connection: kube-apiserver sends all requests through one.
 const STREAMS: u32 = 1000;
+/// Most requests of a connection that its client has cancelled before the server has looked at them; more end the
+/// connection. The default is 20: after a short stall of the network that many cancelled requests arrive at once, and
+/// the connection of kube-apiserver carries the watches and writes of all users.
+const CANCELLED_STREAMS: usize = 1000;
 /// Flow-control window of one stream.
 const STREAM_WINDOW: u32 = 256 * 1024;
 /// Flow-control window of a connection.
@@ -170,6 +174,7 @@ fn http() -> Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
+        .max_pending_accept_reset_streams(CANCELLED_STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(u32::try_from(HEADER_LIMIT).unwrap_or(u32::MAX))

@@ -1,6 +1,8 @@
-use crate::support::client::Client;
+use crate::support::client::{Client, tls};
 use crate::support::{WIDGETS, World};
 use http::Method;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
 async fn a_panic_is_one_requests_500_and_is_counted() {
@@ -92,4 +94,45 @@ async fn probes_are_open_to_all_and_the_rest_is_not() {
     let text = |field: &str| version[field].as_str().unwrap().to_owned();
     let ours = format!("v{}.{}.0+tke-business-{}", text("major"), text("minor"), env!("CARGO_PKG_VERSION"));
     assert_eq!(text("gitVersion"), ours);
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [.., a, b, c] = payload.len().to_be_bytes();
+    [[a, b, c, kind, flags].as_slice(), stream.to_be_bytes().as_slice(), payload].concat()
+}
+
+#[tokio::test]
+async fn requests_that_are_cancelled_at_once_do_not_end_their_connection() {
+    const HEADERS: u8 = 1;
+    const RST_STREAM: u8 = 3;
+    const SETTINGS: u8 = 4;
+    const LAST: u32 = 201;
+    /// `GET https://localhost/`
+    const REQUEST: &[u8] = b"\x82\x87\x84\x01\x09localhost";
+    const CANCEL: &[u8] = &[0, 0, 0, 8];
+    let world = World::start().await;
+    let mut connection = tls(world.address, &world.serving_ca, Some(&world.master()), "h2").await.unwrap();
+    let mut frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    frames.extend(frame(SETTINGS, 0, 0, &[]));
+    for stream in (1..LAST).step_by(2) {
+        frames.extend(frame(HEADERS, 5, stream, REQUEST));
+        frames.extend(frame(RST_STREAM, 0, stream, CANCEL));
+    }
+    frames.extend(frame(HEADERS, 5, LAST, REQUEST));
+    connection.write_all(&frames).await.unwrap();
+    connection.flush().await.unwrap();
+    let answered = async {
+        loop {
+            let mut head = [0; 9];
+            connection.read_exact(&mut head).await.expect("the connection lives on");
+            let [a, b, c, kind, _flags, stream @ ..] = head;
+            let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+            connection.read_exact(&mut payload).await.unwrap();
+            if kind == HEADERS && u32::from_be_bytes(stream) == LAST {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), answered).await.expect("an answer in time");
 }
