@@ -9,6 +9,9 @@ pub const FIELD_ERRORS_MAX: usize = 100;
 const VALUE_BYTES_MAX: usize = 1024;
 /// The maximum number of bytes of a key in a path: more than any valid key has.
 const KEY_BYTES_MAX: usize = 512;
+/// The maximum number of bytes of a path that is made of a body's own keys. One of them may have megabytes, and there
+/// may be a report about each field below it.
+pub(crate) const PATH_BYTES_MAX: usize = 1024;
 
 /// A path into an object, printed as `spec.clusters[c1].hard[cpu]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -2,6 +2,7 @@
 
 use super::memory::{entry_bytes, item_bytes};
 use super::{DEPTH_MAX, DecodeError, Media, STRICT_ERRORS_MAX};
+use crate::field::{PATH_BYTES_MAX, shortened};
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
@@ -101,15 +102,21 @@ impl TreeReader {
         let mut path = String::new();
         for step in &self.path {
             match step {
-                DocumentStep::Key(key) if path.is_empty() => path.push_str(key),
                 DocumentStep::Key(key) => {
-                    path.push('.');
-                    path.push_str(key);
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    path.push_str(&shortened(key, PATH_BYTES_MAX));
                 }
                 DocumentStep::Index(index) => path.extend(["[", &index.to_string(), "]"]),
             }
+            if path.len() > PATH_BYTES_MAX {
+                path = shortened(&path, PATH_BYTES_MAX);
+                break;
+            }
         }
         let dot = if path.is_empty() { "" } else { "." };
+        let key = shortened(key, PATH_BYTES_MAX);
         let report = format!("duplicate field \"{path}{dot}{key}\"");
         if !self.duplicates.contains(&report) {
             self.duplicates.push(report);

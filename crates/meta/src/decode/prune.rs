@@ -2,6 +2,7 @@
 //! bytes canonical.
 
 use super::{DecodeError, STRICT_ERRORS_MAX};
+use crate::field::{PATH_BYTES_MAX, shortened};
 use crate::quantity::Quantity;
 use crate::schema::{Field, Schema, StringFormat, Type};
 use crate::time;
@@ -41,13 +42,14 @@ impl PrunePath<'_> {
 
     /// `spec.clusters[0].name`, or without the indices.
     fn path(&self, with_index: bool) -> String {
-        let mut path = self.above.map(|above| above.path(with_index)).unwrap_or_default();
+        let above = self.above.map(|above| above.path(with_index)).unwrap_or_default();
+        let mut path = shortened(&above, PATH_BYTES_MAX);
         match self.step {
             PathStep::Name(name) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
-                path.push_str(name);
+                path.push_str(&shortened(name, PATH_BYTES_MAX));
             }
             PathStep::Index(index) if with_index => path.extend(["[", &index.to_string(), "]"]),
             PathStep::Index(_) | PathStep::Root => {}

@@ -106,6 +106,20 @@ fn repeated_fields_are_reported_and_the_last_counts() {
 }
 
 #[test]
+fn reports_about_the_fields_below_a_long_key_stay_short() {
+    let part = Schema::object("", None, [("a", Schema::integer("").optional())]);
+    let schema = Schema::object("", None, [("parts", Schema::map("", part).optional())]);
+    let fields: Vec<String> = (0..150).map(|field| format!("\"u{field}\":0,\"u{field}\":1")).collect();
+    let body = format!("{{\"parts\":{{\"{}\":{{{}}}}}}}", "k".repeat(1 << 20), fields.join(","));
+    let (mut value, duplicates) = decode_value(body.as_bytes(), Media::Json).unwrap();
+    let unknown = prune_and_check(&mut value, &schema).unwrap();
+    for reports in [&duplicates, &unknown] {
+        assert_eq!(reports.len(), STRICT_ERRORS_MAX);
+        assert!(reports.iter().all(|report| report.len() < 2_000 && report.contains("….u")));
+    }
+}
+
+#[test]
 fn nulls_are_absent() {
     let object =
         decode(r#"{"metadata":{"labels":null,"name":"a"},"spec":{"hard":null,"members":["a",null]}}"#)

@@ -368,6 +368,16 @@ fn bodies_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn a_refusal_of_many_fields_below_a_long_key_stays_short() {
+    let (long, fields) = ("k".repeat(1 << 20), (0..1_000).map(|field| (format!("u{field}"), json!(0))));
+    let spec = json!({"count": &long, "pairs": {(&long): fields.collect::<Value>()}, "set": [&long, &long]});
+    let refusal = History::new().try_apply("a", spec, false).unwrap_err().to_string();
+    assert!(refusal.contains(": field not declared in schema"));
+    assert!(refusal.contains(".spec.count: expected numeric (int or float), got \"kkk"));
+    assert!(refusal.len() < 200_000, "{}", refusal.len());
+}
+
+#[test]
 fn an_apply_that_changes_nothing_gives_the_live_object_back() {
     let mut history = History::new().apply("a", json!({"text": "x"})).apply("b", json!({"on": true}));
     let before = history.live.clone();

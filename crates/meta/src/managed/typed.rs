@@ -4,6 +4,7 @@ use super::field_set::{FieldSet, Membership};
 use super::path_element::PathElement;
 use super::shape::{Fields, Items, Scalar, Shape};
 use crate::decode::is_line_break;
+use crate::field::{FIELD_ERRORS_MAX, PATH_BYTES_MAX, shortened};
 use crate::quantity::Quantity;
 use crate::schema::{Schema, StringFormat, Type};
 use crate::time;
@@ -13,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// Validates a configuration against the schema; repeated items are an error. The texts are upstream's: tools match on
-/// them.
+/// them. There are at most [`FIELD_ERRORS_MAX`] errors, and long paths and values are cut.
 pub(super) fn validate(config: &Map<String, Value>, schema: &Schema) -> Result<(), String> {
     let mut errors = Vec::new();
     if let Shape::Map(fields) | Shape::AtomicMap(fields) = Shape::of(schema, None) {
@@ -45,18 +46,29 @@ impl fmt::Display for TypedPath<'_> {
 }
 
 impl TypedPath<'_> {
+    /// Adds an error of this value, unless there are enough of them.
+    fn report(self, errors: &mut Vec<String>, error: impl FnOnce() -> String) {
+        if errors.len() < FIELD_ERRORS_MAX {
+            errors.push(format!("{}: {}", shortened(&self.to_string(), PATH_BYTES_MAX), error()));
+        }
+    }
+
     fn check_fields(self, map: &Map<String, Value>, fields: Fields<'_>, errors: &mut Vec<String>) {
         for (key, value) in map {
             let path = TypedPath::Field(&self, key);
             match fields.get(key) {
                 Some(schema) => path.check(value, schema, errors),
-                None => errors.push(format!("{path}: field not declared in schema")),
+                None => path.report(errors, || "field not declared in schema".to_owned()),
             }
         }
     }
 
     fn check(self, value: &Value, schema: &Schema, errors: &mut Vec<String>) {
-        let mut wrong = |what: &str| errors.push(format!("{self}: expected {what}, got {value}"));
+        let mut wrong = |what: &str| {
+            self.report(errors, || {
+                format!("expected {what}, got {}", shortened(&value.to_string(), PATH_BYTES_MAX))
+            });
+        };
         match (Shape::of(schema, Some(value)), value) {
             (_, Value::Null) | (Shape::AtomicList(None), Value::Array(_)) => {}
             (Shape::Scalar(scalar), value) => match (scalar, value) {
@@ -90,13 +102,16 @@ impl TypedPath<'_> {
             let element = match items.element(item) {
                 Ok(element) => element,
                 Err(error) => {
-                    errors.push(format!("{self}: element {index}: {error}"));
+                    self.report(errors, || format!("element {index}: {error}"));
                     return;
                 }
             };
             TypedPath::Item(&self, &element).check(item, items.schema, errors);
             if seen.contains(&element) {
-                errors.push(format!("{self}: duplicate entries for key {element}"));
+                self.report(errors, || {
+                    let element = shortened(&element.to_string(), PATH_BYTES_MAX);
+                    format!("duplicate entries for key {element}")
+                });
             }
             seen.insert(element);
         }
