@@ -2,16 +2,17 @@
 
 use crate::object_endpoint::ObjectEndpoint;
 use crate::request::Verb;
-use crate::resource::StoredKind;
+use crate::resource::{Resource, StoredKind};
 use crate::verbs::change::change;
 use crate::verbs::create::{NewObject, insert};
 use crate::verbs::options::{WriteKind, WriteOptions, has_no_revision, resource_version};
 use crate::verbs::owned_fields::{DesiredState, ResetFields, field_writer};
 use crate::verbs::update::check_identity;
-use crate::verbs::{Call, nul};
+use crate::verbs::{Call, body, nul};
 use axum::body::Body;
 use http::{Response, StatusCode};
 use meta::decode::{self, FieldValidation, Media};
+use meta::object::Object;
 use meta::status::Status;
 use serde_json::Value;
 use std::sync::Arc;
@@ -94,7 +95,7 @@ async fn change_live(
         let merged = reset_fields
             .track(&resource, |field_manager| field_manager.apply(Some(live), applied, options.force, write));
         let mut object = merged.map_err(|error| error.status())?;
-        decode::apply_defaults(&mut object, &resource.schema);
+        set_defaults(&resource, &mut object)?;
         check_identity(&resource, &request.name, &request.namespace, &mut object)?;
         Ok(DesiredState { object, track: false, versioned, warnings: Vec::new() })
     });
@@ -126,8 +127,12 @@ async fn create_new(
     let mut object = merged.map_err(|error| error.status())?;
     // As in a Go server, an apply with the revision of a deleted object creates a new one.
     object.remove(&["metadata", "resourceVersion"]);
-    decode::apply_defaults(&mut object, &resource.schema);
+    set_defaults(&resource, &mut object)?;
     insert(call, stored, NewObject { object, track: false }, options).await
+}
+
+fn set_defaults(resource: &Resource, object: &mut Object) -> Result<(), Status> {
+    decode::apply_defaults(object, &resource.schema).map_err(|error| body::refused(&resource.gvk, &error))
 }
 
 /// A text field of the metadata of an applied configuration.

@@ -142,7 +142,7 @@ pub(crate) fn decode(
     let mut object =
         Object::new(value).map_err(|other| Status::bad_request(format!("the body is no object: {other}")))?;
     set_kind(&mut object, gvk);
-    decode::apply_defaults(&mut object, schema);
+    decode::apply_defaults(&mut object, schema).map_err(|error| refused(gvk, &error))?;
     if validation == FieldValidation::Ignore {
         warnings.clear();
     }
@@ -183,7 +183,8 @@ fn unreadable(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
     ))
 }
 
-fn refused(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
+/// The answer to a body whose values do not fit its kind.
+pub(crate) fn refused(gvk: &GroupVersionKind, error: &DecodeError) -> Status {
     let GroupVersionKind { kind, version, .. } = gvk;
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {error}"))
 }

@@ -104,7 +104,7 @@ fn patched(
     let mut object = Object::new(shaped)
         .map_err(|other| invalid_patch(patch, &format!("the result is no object: {other}")))?;
     body::set_kind(&mut object, gvk);
-    decode::apply_defaults(&mut object, schema);
+    decode::apply_defaults(&mut object, schema).map_err(|error| invalid_patch(patch, &error.to_string()))?;
     Ok(DesiredState { object, track: true, versioned, warnings: dropped })
 }
 

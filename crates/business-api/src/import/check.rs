@@ -92,7 +92,7 @@ fn to_candidate(
     let computed = convert::take_computed(&mut value, kind.row.computed);
     prune_and_check(&mut value, schema).map_err(|error| unreadable(error.to_string()))?;
     let mut object = Object::new(value).map_err(|_other| unreadable("it is no object".to_owned()))?;
-    apply_defaults(&mut object, schema);
+    apply_defaults(&mut object, schema).map_err(|error| unreadable(error.to_string()))?;
     let invalid = |why: String| (Rule::Invalid, why);
     if object.name() != object_ref.name || object.namespace() != object_ref.project {
         return Err(invalid(format!(

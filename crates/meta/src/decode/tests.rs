@@ -314,11 +314,25 @@ fn yaml_is_read_as_json_would_be() {
 #[test]
 fn defaults_fill_what_is_missing() {
     let mut object = decode(r#"{"spec":{"tenantID":"t","phase":null}}"#).unwrap();
-    apply_defaults(&mut object, &project());
+    apply_defaults(&mut object, &project()).unwrap();
     assert_eq!(object.into_value(), json!({"spec": {"tenantID": "t", "members": [], "phase": "Pending"}}));
     let mut object = decode("{}").unwrap();
-    apply_defaults(&mut object, &project());
+    apply_defaults(&mut object, &project()).unwrap();
     assert_eq!(object.into_value(), json!({"spec": {"tenantID": "", "members": [], "phase": "Pending"}}));
+}
+
+#[test]
+fn the_defaults_of_very_many_items_are_refused() {
+    let owners = |count: usize| {
+        let body = format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, vec!["{}"; count].join(","));
+        let mut object = decode(&body).unwrap();
+        apply_defaults(&mut object, &project()).map(|()| object)
+    };
+    let filled = owners(10_000).unwrap().into_value();
+    let last = &filled["metadata"]["ownerReferences"][9_999];
+    assert_eq!(last, &json!({"apiVersion": "", "kind": "", "name": "", "uid": ""}));
+    let refused = owners(1_000_000).unwrap_err().to_string();
+    assert_eq!(refused, "the document takes too much memory with its defaults");
 }
 
 fn any_json() -> impl Strategy<Value = Value> {

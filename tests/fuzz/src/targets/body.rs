@@ -18,11 +18,12 @@ pub(super) fn yaml(input: &[u8]) -> Result<Outcome, String> {
     decoded(input, Media::Yaml)
 }
 
-/// A body as the server reads it, whatever kind it says it is, and the fields that were dropped.
+/// A body as the server reads it with its defaults, whatever kind it says it is, and the fields that were dropped.
 fn read(body: &[u8], media: Media, schema: &Schema) -> Result<(Object, Vec<String>), String> {
     let (mut value, mut dropped) = decode_value(body, media).map_err(|error| error.to_string())?;
     dropped.extend(prune_and_check(&mut value, schema).map_err(|error| error.to_string())?);
-    let object = Object::new(value).map_err(|other| format!("no object: {other}"))?;
+    let mut object = Object::new(value).map_err(|other| format!("no object: {other}"))?;
+    apply_defaults(&mut object, schema).map_err(|error| error.to_string())?;
     Ok((object, dropped))
 }
 
@@ -32,13 +33,11 @@ fn decoded(input: &[u8], media: Media) -> Result<Outcome, String> {
     for schema in [&*PROJECT, &*NAMESPACE] {
         outcomes.push(match read(input, media, schema) {
             Err(error) => shape(&error),
-            Ok((mut object, dropped)) => {
-                apply_defaults(&mut object, schema);
+            Ok((object, dropped)) => {
                 let printed = object.clone().into_value().to_string();
-                let (mut second, dropped_again) = read(printed.as_bytes(), Media::Json, schema)
+                let (second, dropped_again) = read(printed.as_bytes(), Media::Json, schema)
                     .map_err(|error| format!("what was decoded does not decode: {error}"))?;
                 ensure(dropped_again.is_empty(), || format!("{dropped_again:?} of {printed}"))?;
-                apply_defaults(&mut second, schema);
                 ensure(second == object, || format!("decoding again changes {printed}"))?;
                 let stored = object.to_stored();
                 ensure(Object::from_stored(stored.as_bytes(), 7).is_ok(), || {
