@@ -79,6 +79,8 @@ pub struct Directory {
     unusable: BTreeMap<String, String>,
     /// Whether the source was ever read.
     was_read: bool,
+    /// Whether the records of all listed clusters could be read at the last try.
+    are_records_known: bool,
     /// The last term of the fleet's share in which all clusters without a record were queried.
     fleet_queried_in: Option<u64>,
     reading: JoinSet<Result<Listing, Error>>,
@@ -140,6 +142,7 @@ impl Directory {
             refused: BTreeMap::new(),
             unusable: BTreeMap::new(),
             was_read: false,
+            are_records_known: false,
             fleet_queried_in: None,
             reading: JoinSet::new(),
             due: Instant::now(),
@@ -296,7 +299,9 @@ impl Directory {
         if !self.was_read {
             return;
         }
-        if let Err(error) = self.refresh_records().await {
+        let read = self.refresh_records().await;
+        self.are_records_known = read.is_ok();
+        if let Err(error) = read {
             tracing::warn!(error = error.text(), "cannot read what the member clusters are recorded as");
         }
         self.sync_sessions();
@@ -336,7 +341,11 @@ impl Directory {
             }
             dispatch::cluster_changed(&cx, name);
         }
-        // A name is `Unknown` only after all clusters were queried for their uid.
+        // A name is `Unknown` only after the records of all listed clusters were read, which say what share each is in.
+        if !self.are_records_known {
+            held.retain(|share, term| cx.members.is_complete(*share, *term));
+        }
+        // And only after those without a record were queried for their uid.
         if self.fleet_queried_in.is_none() || held.get(&Share::Fleet).copied() != self.fleet_queried_in {
             held.remove(&Share::Fleet);
         }

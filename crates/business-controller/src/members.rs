@@ -62,6 +62,11 @@ impl Members {
         }
     }
 
+    /// Whether all members of a share are known in this term.
+    pub fn is_complete(&self, share: Share, term: u64) -> bool {
+        self.read().complete_shares.get(&share) == Some(&term)
+    }
+
     /// The uid of the cluster that a name stands for, if it is followed.
     pub fn uid(&self, name: &str) -> Option<String> {
         self.read().members.get(name).map(|member| member.uid.clone())

@@ -417,6 +417,24 @@ async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_our
 }
 
 #[tokio::test]
+async fn nobody_is_unknown_whose_record_could_not_be_read() {
+    let world = World::new();
+    world.cx.members.remove("c1");
+    world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
+    let source =
+        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
+    directory.was_read = true;
+    directory.add(Cluster::start(UID).await.listed(&token(0)));
+    world.server.refuse(&format!("GET {CLUSTER}"));
+    directory.refresh().await;
+    assert!(matches!(world.cx.member("c1"), Lookup::NotLoaded));
+    world.server.forget_faults();
+    directory.refresh().await;
+    assert!(matches!(world.cx.member("c1"), Lookup::Found(_)));
+}
+
+#[tokio::test]
 async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
     let world = World::new();
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
