@@ -210,7 +210,13 @@ async fn write(
 /// Enqueues the namespaces whose template may have changed with their project, and those below. Also those whose
 /// template copies a value from the project that has changed.
 pub fn project_changed(cx: &Context, old: Option<&ProjectView>, new: Option<&ProjectView>) {
-    let (Some(old), Some(new)) = (old, new) else { return };
+    let (Some(old), Some(new)) = (old, new) else {
+        // A template that is being deleted waits until no project names it any more.
+        if let Some(gone) = old.filter(|gone| !gone.spec.template.is_empty()) {
+            enqueue_template(cx, &RootKey::new(None, &gone.spec.template), Lane::Later);
+        }
+        return;
+    };
     let named = |view: &ProjectView| {
         let spec = &view.spec;
         (spec.template.clone(), spec.parent_project_name.clone(), spec.tenant_id.clone())

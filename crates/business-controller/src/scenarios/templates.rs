@@ -406,6 +406,23 @@ async fn a_template_hears_that_a_cluster_does_not_answer_any_more() {
     assert!(queued_kinds(&world).await.contains(&"NamespaceTemplate"), "it waits for nobody there");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_template_hears_that_a_project_has_gone_that_named_it() {
+    let world = World::new();
+    put_template(&world, &full());
+    world.knows_project(
+        &json!({ "metadata": { "name": "q", "uid": "project-2" }, "spec": { "template": "standard" }, "status": {} }),
+    );
+    let gone = world.cx.objects.projects.get(&RootKey::new(None, "q")).unwrap();
+    queued_kinds(&world).await;
+    let change = world.cx.objects.projects.remove(&gone).unwrap();
+    crate::project::kind::BusinessProject::changed(&world.cx, &change);
+    assert!(
+        queued_kinds(&world).await.contains(&"NamespaceTemplate"),
+        "its deletion may have waited for that"
+    );
+}
+
 #[tokio::test]
 async fn a_projects_change_wakes_its_namespaces_if_their_template_takes_what_has_changed() {
     let world = in_use().await;
