@@ -1,7 +1,7 @@
 //! What every reconciler gets.
 
 use crate::business::Business;
-use crate::events::Recorder;
+use crate::events::{Recorder, Topic};
 use crate::fence::Fence;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::members::{Lookup, Members};
@@ -111,6 +111,15 @@ impl Context {
                 Lookup::NotLoaded
             }
             found => found,
+        }
+    }
+
+    /// Reports something about a member cluster, with the uid of its object, if there is one: `kubectl describe` shows
+    /// no other events.
+    pub fn report_cluster(&self, cluster: &str, topic: Topic, note: String) {
+        match self.objects.member_clusters.get(&RootKey::new(None, cluster)) {
+            Some(object) => self.events.report(&*object, topic, note),
+            None => self.events.report_cluster(cluster, topic, note),
         }
     }
 

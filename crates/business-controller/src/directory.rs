@@ -217,7 +217,7 @@ impl Directory {
             tracing::error!(cluster = name, error = why, "the kubeconfig of a member cluster cannot be used");
             if self.holds_fleet() {
                 let note = format!("the kubeconfig of cluster {name} cannot be used: {why}");
-                self.cx.events.report_cluster(name, UNUSABLE, note);
+                self.cx.report_cluster(name, UNUSABLE, note);
             }
         }
         self.unusable = unusable;
@@ -537,7 +537,7 @@ impl Directory {
             let note =
                 format!("cluster {name} is refused: it is the cluster that {other} stands for already");
             tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
-            self.cx.events.report_cluster(&name, REFUSED, note);
+            self.cx.report_cluster(&name, REFUSED, note);
             self.refused.insert(name, other);
         }
     }

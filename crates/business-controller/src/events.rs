@@ -88,6 +88,8 @@ pub struct Sender {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Said {
     uid: String,
+    /// A member cluster without an object has no uid.
+    name: String,
     reason: &'static str,
     note: String,
 }
@@ -122,7 +124,7 @@ impl Recorder {
         self.take(EventReport { regarding, topic, note });
     }
 
-    /// Reports something about a member cluster, which need not have an object.
+    /// Reports something about a member cluster without an object.
     pub fn report_cluster(&self, cluster: &str, topic: Topic, note: String) {
         let regarding = ObjectReference {
             api_version: Some(names::API_VERSION.to_owned()),
@@ -163,8 +165,9 @@ impl Sender {
         let now = Instant::now();
         self.tokens = (self.tokens + now.duration_since(self.filled).as_secs_f64() * RATE).min(BURST);
         self.filled = now;
-        let uid = report.regarding.uid.clone().unwrap_or_default();
-        let said = Said { uid, reason: report.topic.reason, note: report.note.clone() };
+        let ObjectReference { uid, name, .. } = report.regarding.clone();
+        let (uid, name) = (uid.unwrap_or_default(), name.unwrap_or_default());
+        let said = Said { uid, name, reason: report.topic.reason, note: report.note.clone() };
         let repeated = self.sent.get(&said).is_some_and(|at| now.duration_since(*at) < REPEAT_AFTER);
         if repeated {
             return false;
@@ -207,5 +210,26 @@ impl Sender {
             ..Event::default()
         };
         self.api.create(&PostParams::default(), &event).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::server::Server;
+
+    const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
+
+    #[tokio::test]
+    async fn what_two_clusters_have_in_common_is_told_of_both_and_of_each_once() {
+        let (recorder, mut sender) = channel(Server::default().client(), "test", Counter::default());
+        for cluster in ["c1", "c2", "c1"] {
+            recorder.report_cluster(cluster, ROTATED, "the new credentials are in use".to_owned());
+        }
+        let mut due = Vec::new();
+        while let Ok(report) = sender.reports.try_recv() {
+            due.push(sender.is_due(&report));
+        }
+        assert_eq!(due, [true, true, false]);
     }
 }

@@ -254,7 +254,7 @@ fn report_homeless(cx: &Context, orphan: &Orphan) {
     let note = format!(
         "namespace {namespace} of cluster {cluster} (uid {uid}) was granted by us and belongs to no object and no project"
     );
-    cx.events.report_cluster(cluster, ORPHAN, note);
+    cx.report_cluster(cluster, ORPHAN, note);
 }
 
 fn report_stranger(cx: &Context, stranger: &Stranger) {
@@ -263,7 +263,7 @@ fn report_stranger(cx: &Context, stranger: &Stranger) {
     let note = format!(
         "namespace {namespace} of cluster {cluster} (uid {uid}) carries our marks without our seal; it is charged to nobody"
     );
-    cx.events.report_cluster(cluster, STRANGER, note);
+    cx.report_cluster(cluster, STRANGER, note);
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl Directory {
             held.version = listed.version;
         }
         tracing::info!(cluster = name, "new credentials of a member cluster are in use");
-        self.cx.events.report_cluster(name, ROTATED, "the new credentials are in use".to_owned());
+        self.cx.report_cluster(name, ROTATED, "the new credentials are in use".to_owned());
     }
 
     /// Records that new credentials are not used; those in use stay.
@@ -147,7 +147,7 @@ impl Directory {
         if held.refused.as_ref() != Some(&why) {
             tracing::error!(cluster = name, error = why, "new credentials of a member cluster are not used");
             let note = format!("the new credentials are not used, those before them go on: {why}");
-            self.cx.events.report_cluster(name, REFUSED, note);
+            self.cx.report_cluster(name, REFUSED, note);
             held.refused = Some(why);
         }
     }

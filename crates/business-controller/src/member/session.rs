@@ -238,7 +238,7 @@ fn check_health(
                 "a member cluster cannot be watched: it is listed anew"
             );
             let note = format!("it cannot be watched, and is listed again and again: {reason}");
-            cx.events.report_cluster(&member.name, UNWATCHED, note);
+            cx.report_cluster(&member.name, UNWATCHED, note);
             Some(RestartReason::CannotWatch)
         }
     }
