@@ -42,7 +42,7 @@ pub async fn config(kubeconfig: &Kubeconfig, context: Option<&str>) -> Result<Co
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or_default();
     config.disable_compression = cluster.disable_compression.unwrap_or_default();
     config.tls_server_name.clone_from(&cluster.tls_server_name);
-    config.auth_info = user(kubeconfig, context, cluster)?;
+    config.auth_info = prefer_token_file(user(kubeconfig, context, cluster)?).await;
     config.proxy_url = proxy::proxy_url(cluster.proxy_url.as_deref(), &config.cluster_url)?;
     Ok(config)
 }
@@ -57,6 +57,17 @@ fn user(kubeconfig: &Kubeconfig, context: &Context, cluster: &Cluster) -> Result
         exec.cluster = Some(ExecAuthCluster::try_from(cluster)?);
     }
     Ok(user)
+}
+
+/// The credentials without their token if a file has one, too. As in client-go, that of the file counts while it can be
+/// read: somebody renews it. kube alone would take the other one.
+async fn prefer_token_file(mut user: AuthInfo) -> AuthInfo {
+    let Some(path) = user.token_file.as_deref().filter(|_| user.token.is_some()) else { return user };
+    let has_token = tokio::fs::read_to_string(path).await.is_ok_and(|token| !token.trim().is_empty());
+    if has_token {
+        user.token = None;
+    }
+    user
 }
 
 /// The file with the CA certificates, unless the kubeconfig itself contains them.
@@ -145,6 +156,29 @@ current-context: east
             let read = config(&file(&cluster), None).await.unwrap();
             assert_eq!(read.root_cert, Some(vec![b"a".to_vec()]));
             assert_eq!(read.root_cert_file, kept, "{cluster}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn the_token_of_a_file_counts_while_it_can_be_read() {
+        let path = std::env::temp_dir().join(format!("kubeconfig-token-{}", std::process::id()));
+        let text = format!(
+            "
+clusters: [{{name: c, cluster: {{server: 'https://c'}}}}]
+users: [{{name: u, user: {{token: old, tokenFile: {}}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+",
+            path.display()
+        );
+        let file = Kubeconfig::from_yaml(&text).unwrap();
+        for (content, counts) in [(None, false), (Some("\n"), false), (Some("new\n"), true)] {
+            if let Some(content) = content {
+                std::fs::write(&path, content).unwrap();
+            }
+            let user = config(&file, None).await.unwrap().auth_info;
+            assert_eq!((user.token.is_none(), user.token_file.is_some()), (counts, true), "{content:?}");
         }
         std::fs::remove_file(&path).unwrap();
     }
