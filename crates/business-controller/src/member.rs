@@ -43,7 +43,7 @@ pub mod api;
 /// Probes of the cluster, and its watches.
 pub mod session;
 /// The health of the watches.
-mod watch_health;
+pub(crate) mod watch_health;
 /// Notes changes of the cluster and wakes what depends on it.
 mod notify;
 

@@ -13,41 +13,62 @@
 
 use crate::context::Context;
 use crate::controller::Controller;
+use crate::error::watch_error_text;
 use crate::kinds::{ChangeSource, View};
-use futures_util::{StreamExt as _, pin_mut};
+use crate::member::watch_health::WatchHealth;
+use futures_util::StreamExt as _;
+use kube::Api;
 use kube::api::DynamicObject;
-use kube::runtime::watcher::{Config, Event};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{Config, Error, Event, watcher};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
+/// Objects that could not be watched for so long are listed again: a change is seen late, which is better than not at
+/// all. By then the API server has forgotten what a watch would go on from.
+const WATCH_PATIENCE: Duration = Duration::from_mins(6);
 
 /// Watches the objects of one kind for ever.
 pub async fn follow<C: Controller>(cx: Arc<Context>) {
-    let cache = C::cache(&cx.objects);
+    follow_api::<C>(&cx, cx.business.api_all::<C>()).await;
+}
+
+async fn follow_api<C: Controller>(cx: &Context, api: Api<DynamicObject>) {
+    let (cache, health) = (C::cache(&cx.objects), WatchHealth::new());
     let config = Config::default().page_size(PAGE);
-    let stream = watcher(cx.business.api_all::<C>(), config).default_backoff();
-    pin_mut!(stream);
+    let begin = move || watcher(api.clone(), config.clone()).default_backoff().boxed();
+    let mut stream = begin();
     while let Some(event) = stream.next().await {
+        health.observe("ours", &event);
         match event {
             Ok(Event::Init) => cache.begin_list(),
-            Ok(Event::InitApply(object)) => upsert::<C>(&cx, object, ChangeSource::List),
-            Ok(Event::Apply(object)) => upsert::<C>(&cx, object, ChangeSource::WatchEvent),
+            Ok(Event::InitApply(object)) => upsert::<C>(cx, object, ChangeSource::List),
+            Ok(Event::Apply(object)) => upsert::<C>(cx, object, ChangeSource::WatchEvent),
             Ok(Event::Delete(object)) => {
                 let Some(object) = decoded::<C>(object) else { continue };
                 if let Some(change) = cache.remove(&object) {
-                    C::changed(&cx, &change);
+                    C::changed(cx, &change);
                 }
             }
             Ok(Event::InitDone) => {
                 for change in cache.end_list() {
-                    C::changed(&cx, &change);
+                    C::changed(cx, &change);
                 }
                 cx.audit_wanted.notify_one();
             }
             Err(error) => {
-                tracing::warn!(error = crate::error::watch_error_text(&error), "watch of our kinds failed");
+                let text = watch_error_text(&error);
+                tracing::warn!(object.kind = C::KIND, error = text, "watch of our kinds failed");
+                let is_unwatched = matches!(error, Error::WatchStartFailed(_));
+                if is_unwatched && health.lasting_failure(WATCH_PATIENCE).is_some() {
+                    tracing::error!(
+                        object.kind = C::KIND,
+                        "our objects cannot be watched: they are listed again"
+                    );
+                    stream = begin();
+                }
             }
         }
     }
@@ -76,6 +97,56 @@ fn decoded<C: Controller>(object: DynamicObject) -> Option<View<C>> {
                 "cannot read an object"
             );
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dial::ResponseLimits;
+    use crate::fixtures::world::World;
+    use crate::kinds::{Kind as _, ObjectKey as _, RootKey};
+    use crate::tenant::kind::BusinessTenant;
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use kube::Client;
+    use kube::client::{Body, ClientBuilder};
+    use serde_json::json;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::time::timeout;
+
+    /// An API that refuses watches. Each of its lists has one more object.
+    fn unwatched() -> Client {
+        let lists = Arc::new(AtomicUsize::default());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_watch = request.uri().query().unwrap_or_default().contains("watch=true");
+            let (code, answer): (u16, _) = if is_watch {
+                let refused = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+                    "reason": "Forbidden", "message": "watches are not allowed" });
+                (403, refused)
+            } else {
+                let tenant =
+                    |number| json!({ "metadata": { "name": format!("t{number}"), "resourceVersion": "7" } });
+                let items: Vec<_> = (0..=lists.fetch_add(1, Ordering::SeqCst)).map(tenant).collect();
+                let metadata = json!({ "resourceVersion": "7" });
+                (200, json!({ "kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items }))
+            };
+            let answer = Full::new(Bytes::from(answer.to_string()));
+            std::future::ready(Response::builder().status(code).body(answer))
+        });
+        ClientBuilder::new(service, "default").with_layer(&ResponseLimits::default()).build()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_watched_is_listed_again() {
+        let world = World::new();
+        let api = Api::all_with(unwatched(), &BusinessTenant::resource());
+        let following = follow_api::<BusinessTenant>(&world.cx, api);
+        assert!(timeout(WATCH_PATIENCE * 4, following).await.is_err());
+        for name in ["t0", "t1"] {
+            assert!(world.cx.objects.tenants.get(&RootKey::new(None, name)).is_some(), "{name}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The health of the lists and watches of a member cluster.
+//! The health of the lists and watches of a cluster.
 
 use crate::error::watch_error_text;
 use kube::runtime::watcher::{self, Event};
@@ -19,7 +19,7 @@ pub(super) const REQUIRED: [&str; 2] = ["namespaces", "resourcequotas"];
 
 /// The health of the watches of one cluster.
 #[derive(Debug)]
-pub(super) struct WatchHealth {
+pub(crate) struct WatchHealth {
     /// The last error of any watch.
     error: Mutex<Option<String>>,
     /// When a list last came further than ever before.
@@ -38,7 +38,7 @@ struct Failing {
 
 /// Why a kind cannot be followed, the worse before the better.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum WatchFailure {
+pub(crate) enum WatchFailure {
     /// It cannot be listed.
     CannotList(String),
     /// It can be listed but not watched: the client does not list it again, so the cache becomes stale.
@@ -46,13 +46,13 @@ pub(super) enum WatchFailure {
 }
 
 impl WatchHealth {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { error: Mutex::default(), grown: Mutex::new(Instant::now()), failing: Mutex::default() }
     }
 
     /// Records an event of a watch. A failure stands until the watch has delivered something: that a watch request was
     /// sent again does not end it.
-    pub(super) fn observe<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
+    pub(crate) fn observe<K>(&self, what: &'static str, event: &watcher::Result<Event<K>>) {
         let by = match event {
             Ok(Event::InitDone | Event::Apply(_) | Event::Delete(_)) => {
                 self.failing.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
@@ -75,7 +75,7 @@ impl WatchHealth {
     }
 
     /// The worst failure that has lasted longer than `patience`.
-    pub(super) fn lasting_failure(&self, patience: Duration) -> Option<WatchFailure> {
+    pub(crate) fn lasting_failure(&self, patience: Duration) -> Option<WatchFailure> {
         let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let lasting = failing.values().filter(|one| one.last.duration_since(one.since) > patience);
         lasting.map(|one| &one.by).min().cloned()
