@@ -21,6 +21,7 @@ use kube::Api;
 use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{Config, Error, Event, watcher};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ async fn follow_api<C: Controller>(cx: &Context, api: Api<DynamicObject>) {
             Ok(Event::InitApply(object)) => upsert::<C>(cx, object, ChangeSource::List),
             Ok(Event::Apply(object)) => upsert::<C>(cx, object, ChangeSource::WatchEvent),
             Ok(Event::Delete(object)) => {
-                let Some(object) = decoded::<C>(object) else { continue };
+                let Some(object) = deleted::<C>(object) else { continue };
                 if let Some(change) = cache.remove(&object) {
                     C::changed(cx, &change);
                 }
@@ -80,6 +81,12 @@ fn upsert<C: Controller>(cx: &Context, object: DynamicObject, source: ChangeSour
     {
         C::changed(cx, &change);
     }
+}
+
+/// A deleted object. Only its metadata counts: a newer API server may have written the rest in a way that is not known
+/// here.
+fn deleted<C: Controller>(object: DynamicObject) -> Option<View<C>> {
+    decoded(DynamicObject { data: Value::Null, ..object })
 }
 
 /// An object that does not match its schema is skipped until it changes.
@@ -116,6 +123,18 @@ mod tests {
     use serde_json::json;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
+
+    #[test]
+    fn an_object_goes_although_it_was_written_in_a_way_that_is_not_known() {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "business.tkestack.io/v1", "kind": "Tenant",
+            "metadata": { "name": "t", "uid": "u", "resourceVersion": "7" }, "spec": "text", "status": [],
+        }))
+        .unwrap();
+        assert_eq!(decoded::<BusinessTenant>(object.clone()), None);
+        let gone = deleted::<BusinessTenant>(object).unwrap();
+        assert_eq!((gone.key.name(), &*gone.uid, &*gone.resource_version), ("t", "u", "7"));
+    }
 
     /// An API that refuses watches. Each of its lists has one more object.
     fn unwatched() -> Client {
