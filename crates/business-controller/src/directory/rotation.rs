@@ -30,16 +30,20 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const REQUIRED_RIGHTS: [RequiredRight; 8] = [
     RequiredRight::any("", "namespaces", &["get", "list", "watch", "create", "patch", "delete"]),
     RequiredRight::any("", "resourcequotas", &["get", "list", "watch", "create", "patch", "delete"]),
-    RequiredRight::any(RBAC, "rolebindings", &["list", "create", "patch", "delete"]),
+    RequiredRight::any(RBAC, "rolebindings", &["get", "list", "watch", "create", "patch", "delete"]),
     // One of three roles that the same rule allows to bind.
     RequiredRight { name: AccessRole::View.name(), ..RequiredRight::any(RBAC, "clusterroles", &["bind"]) },
-    RequiredRight::any("", "limitranges", &["list", "patch"]),
-    RequiredRight::any("networking.k8s.io", "networkpolicies", &["list", "patch"]),
+    RequiredRight::any("", "limitranges", &["list", "watch", "create", "patch", "delete"]),
+    RequiredRight::any(
+        "networking.k8s.io",
+        "networkpolicies",
+        &["list", "watch", "create", "patch", "delete"],
+    ),
     RequiredRight {
         name: PULL_SECRET,
-        ..RequiredRight::any("", "secrets", &["list", "create", "patch", "delete"])
+        ..RequiredRight::any("", "secrets", &["list", "watch", "create", "patch", "delete"])
     },
-    RequiredRight::any("", "serviceaccounts", &["list", "patch"]),
+    RequiredRight::any("", "serviceaccounts", &["list", "watch", "patch"]),
 ];
 
 /// Verbs that a credential needs for a resource.

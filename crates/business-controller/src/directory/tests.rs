@@ -337,6 +337,19 @@ async fn wrong_credentials_take_no_working_cluster_away_and_are_told() {
 }
 
 #[tokio::test]
+async fn credentials_that_may_not_watch_or_clean_up_are_worse() {
+    let following = Following::start().await;
+    for (number, right) in [(1, "watch rolebindings"), (2, "delete networkpolicies")] {
+        following.cluster.lets_in(&token(number), &[right]);
+        following.tell(Ok(following.cluster.listed(&token(number))));
+        let why = format!("may not do there: {right}");
+        let is_told = || following.entry().refused.is_some_and(|told| told.contains(&why));
+        following.until_without_a_gap(right, is_told).await;
+        assert!(following.uses(0), "{right}");
+    }
+}
+
+#[tokio::test]
 async fn credentials_that_are_refused_give_way_at_once_to_those_that_are_there() {
     let following = Following::start().await;
     // They may do less, which is more than nothing.
