@@ -15,6 +15,11 @@ use std::time::Duration;
 
 /// Calls under way at a time.
 const PARALLEL: usize = 16;
+/// Children that one pass deletes. Passes over projects, tenants, templates and clusters share their places: one that
+/// deletes ten thousand would keep those of others waiting.
+const DELETED_MAX: usize = if cfg!(test) { 4 } else { 1_000 };
+/// The requeue while more children are to be deleted, or appear.
+const SOON: Duration = Duration::from_secs(1);
 /// Safety requeue for children that should cause events.
 const RECHECK: Duration = Duration::from_secs(30);
 /// How many children of each kind the final list reads.
@@ -37,11 +42,13 @@ impl Children {
         [namespaces.len(), image_namespaces.len(), chart_groups.len(), projects.len()].iter().sum()
     }
 
-    async fn delete(&self, cx: &Context) -> Result<(), CallFailure> {
-        delete_all(cx, &self.namespaces).await?;
-        delete_all(cx, &self.image_namespaces).await?;
-        delete_all(cx, &self.chart_groups).await?;
-        delete_all(cx, &self.projects).await
+    /// Deletes as many as one pass may. Returns when to look at them again.
+    async fn delete(&self, cx: &Context) -> Result<Duration, CallFailure> {
+        let room = delete_some(cx, &self.namespaces, DELETED_MAX).await?;
+        let room = delete_some(cx, &self.image_namespaces, room).await?;
+        let room = delete_some(cx, &self.chart_groups, room).await?;
+        let room = delete_some(cx, &self.projects, room).await?;
+        Ok(if room == 0 { SOON } else { RECHECK })
     }
 }
 
@@ -52,14 +59,13 @@ pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Res
     };
     cx.fleet().permit()?;
     if children.count() > 0 {
-        children.delete(cx).await?;
-        return Ok(PassOutcome::WaitingFor(RECHECK));
+        return Ok(PassOutcome::WaitingFor(children.delete(cx).await?));
     }
     // The caches may be behind, so the API is asked last.
     let left = list_children(cx, object.key.name()).await?;
     if left.count() > 0 {
-        left.delete(cx).await?;
-        return Ok(PassOutcome::WaitingFor(Duration::from_secs(1)));
+        let _look_again = left.delete(cx).await?;
+        return Ok(PassOutcome::WaitingFor(SOON));
     }
     if finalize_blocker(&object.status).is_some() {
         return Ok(PassOutcome::WaitingFor(RECHECK));
@@ -101,16 +107,62 @@ async fn list_children(cx: &Context, project: &str) -> Result<Children, CallFail
     })
 }
 
-async fn delete_all<K: Kind>(cx: &Context, objects: &[Arc<View<K>>]) -> Result<(), CallFailure> {
+/// Deletes as many as there is room for. Returns the room that is left.
+async fn delete_some<K: Kind>(
+    cx: &Context,
+    objects: &[Arc<View<K>>],
+    room: usize,
+) -> Result<usize, CallFailure> {
     let mut calls = Vec::new();
-    for object in objects.iter().filter(|object| !object.is_deleting()) {
+    for object in objects.iter().filter(|object| !object.is_deleting()).take(room) {
         let object = Arc::clone(object);
         calls.push(async move { cx.business.delete(&*object).await });
     }
+    let left = room.saturating_sub(calls.len());
     let mut ended = stream::iter(calls).buffer_unordered(PARALLEL);
-    let mut result = Ok(());
+    let mut result = Ok(left);
     while let Some(call) = ended.next().await {
-        result = result.and(call);
+        result = call.and(result);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::Controller as _;
+    use crate::fixtures::PROJECT_UID;
+    use crate::fixtures::world::World;
+    use crate::kinds::RootKey;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn of_many_children_a_pass_deletes_some() {
+        let world = World::new();
+        let metadata =
+            json!({ "name": "p", "uid": PROJECT_UID, "deletionTimestamp": "2026-01-01T00:00:00Z" });
+        world.knows_project(
+            &json!({ "metadata": metadata, "spec": { "finalizers": ["project"] }, "status": {} }),
+        );
+        let children: Vec<String> = (0..DELETED_MAX + 2).map(|number| format!("child-{number}")).collect();
+        for name in &children {
+            let spec = json!({ "parentProjectName": "p" });
+            world.knows_project(
+                &json!({ "metadata": { "name": name, "uid": name }, "spec": spec, "status": {} }),
+            );
+        }
+        let projects = &world.cx.objects.projects;
+        for (deleted, wait) in [(DELETED_MAX, SOON), (2, RECHECK)] {
+            world.calls();
+            let outcome = BusinessProject::reconcile(&world.cx, &RootKey::new(None, "p")).await.unwrap();
+            assert_eq!(outcome, PassOutcome::WaitingFor(wait));
+            let calls = world.calls();
+            let gone: Vec<&str> = calls.iter().filter_map(|call| call.strip_prefix("DELETE ")).collect();
+            assert_eq!(gone.len(), deleted, "{calls:?}");
+            for name in gone.iter().filter_map(|path| path.rsplit('/').next()) {
+                let child = projects.get(&RootKey::new(None, name)).unwrap();
+                projects.remove(&child).unwrap();
+            }
+        }
+    }
 }
