@@ -43,7 +43,7 @@ pub struct Tracer(Option<Arc<Sampler>>);
 
 #[derive(Debug)]
 struct Sampler {
-    /// Traces whose id is below it, by its lower 63 bits, are sampled.
+    /// A request is sampled if a random number of 63 bits is below it.
     threshold: u64,
     exporter: Exporter,
 }
@@ -64,9 +64,8 @@ impl Tracer {
         let sampler = self.0.as_ref()?;
         let parent = parent();
         let id = parent.as_ref().map_or_else(rand::random, |parent| parent.trace);
-        // The lower half of an id is random, whoever has generated it.
-        let is_sampled =
-            sampler.threshold > 0 && (id & u128::from(u64::MAX)) >> 1 < u128::from(sampler.threshold);
+        // Not by the id: a caller chooses it, and would have each of its requests sampled.
+        let is_sampled = rand::random::<u64>() >> 1 < sampler.threshold;
         let (asked, refused) = parent.as_ref().map_or((false, false), |p| (p.sampled, !p.sampled));
         if refused || !(is_sampled || asked) {
             return None;
@@ -80,7 +79,7 @@ impl Tracer {
     }
 }
 
-/// The threshold of a sampling ratio. Ids are compared by 63 bits, as in OpenTelemetry's samplers.
+/// The threshold of a sampling ratio, for numbers of 63 bits.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

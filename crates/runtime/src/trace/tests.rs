@@ -112,6 +112,10 @@ async fn what_is_traced_is_decided_by_the_ratio_and_by_whom_it_trusts() {
     let half = start(0.5);
     let kept = (0..2000).filter(|_| half.begin(|| None).is_some()).count();
     assert!((800..1200).contains(&kept), "{kept} of 2000");
+    let chosen = "00-00000000000000000000000000000001-b7ad6b7169203331-01";
+    let asks = || half.begin(|| RemoteParent::parse(chosen, "")).unwrap();
+    let kept = (0..2000).filter(|_| asks().sender.is_kept).count();
+    assert!((800..1200).contains(&kept), "{kept} of 2000, whatever id is chosen");
 }
 
 #[tokio::test]
