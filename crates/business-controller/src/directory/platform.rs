@@ -9,6 +9,7 @@ use http::Request;
 use kube::config::Kubeconfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 /// How often the clusters are listed.
@@ -167,7 +168,11 @@ fn kubeconfig(
         .find_map(|type_| cluster.status.addresses.iter().find(|one| one.type_ == *type_))
         .ok_or_else(|| unusable("the platform has no address of it"))?;
     let path = address.path.trim_end_matches('/');
-    let mut endpoint = json!({ "server": format!("https://{}:{}{path}", address.host, address.port) });
+    let host = match address.host.parse::<Ipv6Addr>() {
+        Ok(host) => format!("[{host}]"),
+        Err(_no_address) => address.host.clone(),
+    };
+    let mut endpoint = json!({ "server": format!("https://{host}:{}{path}", address.port) });
     let mut user = json!({});
     let set = |target: &mut Value, key: &str, value: &Option<String>| {
         if let (Value::Object(fields), Some(value)) =
@@ -217,5 +222,15 @@ mod tests {
         let locked =
             PlatformCluster { status: ClusterStatus { locked: Some(true), ..cluster.status }, ..cluster };
         assert!(why(&locked, Some(&credential)).contains("locked"));
+    }
+
+    #[tokio::test]
+    async fn an_address_of_ipv6_is_in_brackets() {
+        let address = json!({ "type": "Real", "host": "fd00::1", "port": 6443 });
+        let cluster = json!({ "metadata": { "name": "cls-a" }, "status": { "addresses": [address] } });
+        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
+        let file = kubeconfig(&cluster, Some(&Credential::default())).unwrap();
+        let listed = from_untrusted_kubeconfig("cls-a", file, entry(&cluster)).await.unwrap();
+        assert_eq!(listed.config.cluster_url.to_string(), "https://[fd00::1]:6443/");
     }
 }
