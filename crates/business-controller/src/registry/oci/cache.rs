@@ -5,7 +5,14 @@ use super::references::Manifest;
 use crate::registry::backend::RegistryPlace;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
 
+/// Digests of manifests that are remembered, each with some 150 bytes.
+const SEEN_MAX: usize = if cfg!(test) { 10_000 } else { 300_000 };
+/// What something was removed from within this time is remembered whatever else there is: nothing else may lead to the
+/// rest of it.
+const REMOVAL_PATIENCE: Duration = Duration::from_mins(10);
 /// References in cached manifests: they take most of the memory.
 const REFERENCES_MAX: usize = 500_000;
 /// A manifest with more references is not cached.
@@ -31,6 +38,10 @@ pub struct OciCache {
 struct PrefixState {
     /// Digests of manifests by repository. No set is empty.
     repositories: BTreeMap<String, BTreeSet<String>>,
+    /// How many digests these are.
+    seen: usize,
+    /// When manifests were removed last.
+    removed_at: Option<Instant>,
     round: Option<RemovalRound>,
     /// Where the removal of a repository goes on, if nothing before could be removed.
     cursors: BTreeMap<String, RemovalCursor>,
@@ -47,6 +58,22 @@ struct RemovalRound {
     is_closed: bool,
     /// The last repository that was handled.
     last_repository: String,
+}
+
+impl PrefixState {
+    fn of(repositories: BTreeMap<String, BTreeSet<String>>) -> Self {
+        let mut state = Self { repositories, ..Self::default() };
+        state.count();
+        state
+    }
+
+    fn count(&mut self) {
+        self.seen = self.repositories.values().map(BTreeSet::len).sum();
+    }
+
+    fn is_being_removed(&self) -> bool {
+        self.removed_at.is_some_and(|at| at.elapsed() < REMOVAL_PATIENCE)
+    }
 }
 
 impl Default for OciCache {
@@ -136,19 +163,23 @@ impl OciCache {
         gone: &BTreeSet<String>,
     ) {
         let mut prefixes = lock(&self.prefixes);
-        let repositories = &mut prefixes.entry(prefix.to_owned()).or_default().repositories;
-        let mut seen = repositories.remove(repository).unwrap_or_default();
+        let state = prefixes.entry(prefix.to_owned()).or_default();
+        let mut seen = state.repositories.remove(repository).unwrap_or_default();
         seen.retain(|digest| !gone.contains(digest));
         seen.extend(digests);
         if !seen.is_empty() {
-            repositories.insert(repository.to_owned(), seen);
+            state.repositories.insert(repository.to_owned(), seen);
         }
+        state.removed_at = Some(Instant::now());
+        state.count();
+        forget_most(&mut prefixes);
     }
 
     /// Records all manifests below a prefix, by repository.
     pub fn replace_manifests(&self, prefix: &str, repositories: BTreeMap<String, BTreeSet<String>>) {
-        lock(&self.prefixes)
-            .insert(prefix.to_owned(), PrefixState { repositories, ..PrefixState::default() });
+        let mut prefixes = lock(&self.prefixes);
+        prefixes.insert(prefix.to_owned(), PrefixState::of(repositories));
+        forget_most(&mut prefixes);
     }
 
     pub fn seen_repositories(&self, prefix: &str) -> Vec<String> {
@@ -177,6 +208,17 @@ impl OciCache {
     pub fn cache_blob_size(&self, repository: &str, digest: &str, bytes: u64) {
         let name = format!("{repository}@{digest}");
         lock(&self.sizes).keep(prefix_of(repository), &name, bytes, 1);
+    }
+}
+
+/// Forgets what was seen below the prefixes that have most, until no more is remembered than there is room for.
+fn forget_most(prefixes: &mut HashMap<String, PrefixState>) {
+    let mut all: usize = prefixes.values().map(|state| state.seen).sum();
+    while all > SEEN_MAX {
+        let others = prefixes.values_mut().filter(|state| state.seen > 0 && !state.is_being_removed());
+        let Some(most) = others.max_by_key(|state| state.seen) else { return };
+        all = all.saturating_sub(most.seen);
+        (most.repositories, most.seen) = (BTreeMap::new(), 0);
     }
 }
 
@@ -258,6 +300,29 @@ mod tests {
         assert_eq!(memory.weight, 3, "what is there already weighs once");
         memory.keep("t/small", "b", 1, 11);
         assert_eq!((memory.get("t/small", "b"), memory.weight), (None, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn manifests_are_remembered_as_far_as_there_is_room_and_while_they_are_removed() {
+        let cache = OciCache::default();
+        let digests = |count: usize| (0..count).map(|name| format!("sha256:{name:064x}"));
+        let finds = |prefix: &str, count: usize| {
+            let found: BTreeSet<String> = digests(count).collect();
+            cache.replace_manifests(prefix, BTreeMap::from([("a".to_owned(), found)]));
+        };
+        let seen = |prefix: &str| cache.seen_manifests(prefix, "a").len();
+        let half = SEEN_MAX / 2;
+        finds("t/small", 1);
+        finds("t/large", half);
+        cache.record_manifests("t/going", "a", digests(half), &BTreeSet::new());
+        assert_eq!((seen("t/small"), seen("t/large"), seen("t/going")), (1, 0, half));
+        finds("t/large", half - 1);
+        finds("t/small", 2);
+        assert_eq!((seen("t/small"), seen("t/large"), seen("t/going")), (2, 0, half), "it is being removed");
+        finds("t/large", half - 2);
+        tokio::time::advance(REMOVAL_PATIENCE).await;
+        finds("t/small", 3);
+        assert_eq!((seen("t/small"), seen("t/large"), seen("t/going")), (3, half - 2, 0));
     }
 
     #[test]
