@@ -4,7 +4,6 @@ use super::kubeconfig::KubeconfigSource;
 use super::listing::DirectorySource;
 use super::platform::PlatformSource;
 use super::secrets::SecretSource;
-use crate::config;
 use crate::error::Error;
 use kube::Client;
 use std::path::Path;
@@ -19,7 +18,7 @@ pub async fn open_source(
 ) -> Result<Box<dyn DirectorySource>, Error> {
     Ok(match (members_kubeconfig, platform_kubeconfig) {
         (Some(path), _) => Box::new(KubeconfigSource::new(path.to_path_buf())),
-        (None, Some(path)) => Box::new(PlatformSource::new(config::client(Some(path)).await?)),
+        (None, Some(path)) => Box::new(PlatformSource::open(path.to_path_buf()).await?),
         (None, None) => Box::new(SecretSource::new(client.clone(), members_namespace)),
     })
 }
