@@ -24,7 +24,7 @@ use crate::namespace_template::enqueue::enqueue_all_templates;
 use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
-use crate::queue::Lane;
+use crate::queue::{FlowKey, Lane};
 use crate::status::write_status;
 use crate::tenant::kind::BusinessTenant;
 use crate::throttle::Pace;
@@ -105,7 +105,8 @@ pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.member_clusters.memory.figures.wait(&key) } else { None };
-    cx.wake(&BusinessMemberCluster::object_ref(key), GROUP, lane, wait.unwrap_or_default());
+    let place = FlowKey { group: GROUP, owner: name };
+    cx.wake(&BusinessMemberCluster::object_ref(key), place, lane, wait.unwrap_or_default());
 }
 
 /// Whether a cluster answers, as its status says.

@@ -14,7 +14,7 @@ use crate::namespace::enqueue::enqueue_access_of_tenant;
 use crate::namespace_template::tenant_template_changed;
 use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
-use crate::queue::Lane;
+use crate::queue::{FlowKey, Lane};
 use crate::status::write_status;
 use crate::throttle::Pace;
 use kind::{BusinessTenant, TenantView};
@@ -94,5 +94,6 @@ pub fn enqueue_tenant(cx: &Context, name: &str, lane: Lane) {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.tenants.memory.wait(&key) } else { None };
-    cx.wake(&BusinessTenant::object_ref(key), GROUP, lane, wait.unwrap_or_default());
+    let place = FlowKey { group: GROUP, owner: name };
+    cx.wake(&BusinessTenant::object_ref(key), place, lane, wait.unwrap_or_default());
 }

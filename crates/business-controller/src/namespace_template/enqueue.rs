@@ -2,9 +2,9 @@
 
 use super::kind::NamespaceTemplate;
 use crate::context::Context;
-use crate::kinds::RootKey;
+use crate::kinds::{ObjectKey as _, RootKey};
 use crate::objects::RegisteredKind as _;
-use crate::queue::Lane;
+use crate::queue::{FlowKey, Lane};
 use crate::throttle::Pace;
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ const COALESCING_DELAY: Pace = Pace {
 /// Enqueues a template. Changes of many namespaces at a time are counted together.
 pub fn enqueue_template(cx: &Context, key: &RootKey, lane: Lane) {
     let delay = if lane == Lane::Later { coalescing_delay(cx, key) } else { Duration::ZERO };
-    cx.wake(&NamespaceTemplate::object_ref(key.clone()), GROUP, lane, delay);
+    let place = FlowKey { group: GROUP, owner: key.name() };
+    cx.wake(&NamespaceTemplate::object_ref(key.clone()), place, lane, delay);
 }
 
 /// The delay, by the number of namespaces at the last count.
