@@ -168,7 +168,8 @@ fn refusal_of(cluster: &str, error: &kube::Error) -> IssueRefusal {
             "cluster {cluster} refuses with {}: {}",
             status.code, status.message
         )),
-        other => IssueRefusal::CannotSign(format!("cluster {cluster} cannot be reached: {}", chain(other))),
+        // Nothing was answered by the cluster, which may be reached the next time.
+        other => IssueRefusal::Unavailable(format!("cluster {cluster} cannot be reached: {}", chain(other))),
     }
 }
 

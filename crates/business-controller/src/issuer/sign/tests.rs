@@ -1,4 +1,5 @@
 use super::*;
+use crate::dial::Dialer;
 use crate::fixtures::server::Server;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -70,6 +71,17 @@ async fn a_cluster_that_does_not_sign_says_why_and_keeps_nothing() {
     server.refuse(REQUESTS);
     let refused = ask(&server).await;
     assert!(matches!(&refused, Err(IssueRefusal::CannotSign(why)) if why.contains("403")), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_reached_may_be_the_next_time() {
+    let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let client = Dialer::default().client(nowhere).unwrap();
+    let outcome = sign_with_client(&client, "uid", &IssueRequest::default(), "1").await;
+    assert!(
+        matches!(&outcome, Err(IssueRefusal::Unavailable(why)) if why.contains("cannot be reached")),
+        "{outcome:?}"
+    );
 }
 
 #[tokio::test]
