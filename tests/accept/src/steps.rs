@@ -1,5 +1,9 @@
 //! Tests the platform's guarantees through kubectl with real components. Each step is one function.
 
+/// The state before the first step, which is restored after a failed one.
+mod baseline;
+/// Processes that run beside a step.
+mod background;
 /// What a user of kubectl expects.
 mod verbs;
 /// Requests above the quota, and refunds.
@@ -67,10 +71,12 @@ mod adopting;
 /// Plain HTTP through `kubectl proxy`.
 mod proxy;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use background::Background;
+use baseline::Baseline;
 use instance::layout::{self, Layout};
 use instance::{Instance, Options};
-use instance::{demo, up, wait};
+use instance::{demo, process, up, wait};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use terminal::say::{self, Count};
@@ -149,7 +155,10 @@ const STEPS: &[(&str, Step)] = &[
 const AUDIT_PERIOD: &str = "1s";
 /// No step has pods that a cluster could count too late.
 const QUOTA_RECOUNT: &str = "3s";
-const START: Duration = Duration::from_mins(4);
+const START: Duration = Duration::from_mins(10);
+/// How long a program may run that ends by itself within seconds.
+const PROGRAM: Duration = Duration::from_mins(5);
+const AUDITED: Duration = Duration::from_mins(3);
 
 /// Runs all steps on an instance of their own.
 pub(crate) fn run() -> Result<Count> {
@@ -164,27 +173,46 @@ pub(crate) fn run() -> Result<Count> {
     };
     say::step("`up` is killed -9 once it runs", || killed_up(&layout, &options))?;
     let instance = Instance::start(&layout, &options)?;
-    demo::clear(&instance)?;
-    let mut count = Count { passed: 1, failed: 0 };
-    let only = std::env::var("XTASK_ACCEPT").unwrap_or_default();
-    let chosen = |what: &str| only.split(',').any(|word| what.contains(word));
-    for (what, step) in STEPS.iter().filter(|(what, _)| chosen(what)) {
-        match say::step(what, || step(&instance)) {
-            Ok(()) => count.passed += 1,
-            Err(error) => {
-                count.failed += 1;
-                say::line(format_args!("      {error:#}"));
-            }
-        }
-        if wait::interrupted() {
-            break;
-        }
-    }
-    say::step("everything stopped", || instance.stop())?;
+    let outcome = run_steps(&instance);
+    let stopped = say::step("everything stopped", || instance.stop());
+    let count = outcome?;
+    stopped?;
     if count.failed == 0 {
         up::clear(&layout)?;
     }
     Ok(count)
+}
+
+fn run_steps(instance: &Instance) -> Result<Count> {
+    demo::clear(instance)?;
+    let mut baseline = Baseline::of(instance)?;
+    let mut count = Count { passed: 1, failed: 0 };
+    let only = std::env::var("XTASK_ACCEPT").unwrap_or_default();
+    let chosen = |what: &str| only.split(',').any(|word| what.contains(word));
+    for (what, step) in STEPS.iter().filter(|(what, _)| chosen(what)) {
+        let outcome = say::step(what, || step(instance));
+        if let Err(error) = &outcome {
+            count.failed += 1;
+            say::line(format_args!("      {error:#}"));
+        } else {
+            count.passed += 1;
+        }
+        if wait::interrupted() {
+            break;
+        }
+        if outcome.is_err() {
+            restore(instance, &mut baseline);
+        }
+    }
+    Ok(count)
+}
+
+/// Without effect on the result of the run: it has failed already.
+fn restore(instance: &Instance, baseline: &mut Baseline) {
+    let what = "what the failed step has changed is restored";
+    if let Err(error) = say::step(what, || baseline.restore(instance)) {
+        say::line(format_args!("      {error:#}"));
+    }
 }
 
 /// Starts `up` as a process of its own and kills it: the next one takes its children over.
@@ -192,14 +220,16 @@ fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
     let log = layout.path("logs/up.log");
     std::fs::create_dir_all(layout.path("logs"))?;
     let out = std::fs::File::create(&log)?;
-    let mut child = Command::new(layout::program_path("instance")?)
+    let mut command = Command::new(layout::program_path("instance")?);
+    command
         .args(["up", "--instance", "accept", "--members", &options.members.to_string()])
         .args(["--replicas", &options.replicas.to_string(), "--audit-period", AUDIT_PERIOD])
         .args(["--quota-recount", QUOTA_RECOUNT])
         .stdin(Stdio::null())
         .stdout(out.try_clone()?)
-        .stderr(out)
-        .spawn()?;
+        .stderr(out);
+    let mut running = Background::spawn(&mut command)?;
+    let child = running.child()?;
     let end = Instant::now() + START;
     let ready = layout.path("ready");
     while !std::fs::read_to_string(&ready).is_ok_and(|pid| pid == child.id().to_string()) {
@@ -208,9 +238,13 @@ fn killed_up(layout: &Layout, options: &Options) -> Result<()> {
         ensure!(alive && Instant::now() < end && !wait::interrupted(), "up did not get ready:\n{}", shown());
         std::thread::sleep(Duration::from_millis(100));
     }
-    child.kill().context("kill up")?;
-    child.wait()?;
+    drop(running);
     Ok(())
+}
+
+/// Runs a program to its end.
+fn output(command: &mut Command) -> Result<Output> {
+    process::output_within(command, None, PROGRAM)
 }
 
 /// What a program printed holds all of these.
@@ -229,12 +263,12 @@ fn audit(instance: &Instance) -> Result<Output> {
 fn audit_with(instance: &Instance, args: &[&str]) -> Result<Output> {
     let mut command = Command::new(layout::program_path("business-api")?);
     command.args(["audit", "-o", "text"]).args(args).env("DATABASE_URL", &instance.database_url);
-    Ok(command.output()?)
+    output(&mut command)
 }
 
 /// Ledger, objects, statuses and clusters agree.
 pub(crate) fn books(instance: &Instance) -> Result<()> {
-    wait::until("the audit finds nothing", Duration::from_mins(1), || {
+    wait::until("the audit finds nothing", AUDITED, || {
         let output = audit(instance)?;
         Ok(if output.status.success() {
             wait::Progress::Done(())

@@ -12,7 +12,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const READY: Duration = Duration::from_secs(90);
+const READY: Duration = Duration::from_mins(4);
 /// The group that the operator of a local control plane belongs to.
 const OPERATORS: &str = "business:operators";
 const AUDIT_POLICY: &str = "audit-policy.json";

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The program that is all simulated clusters.
 pub const SIMULATED: &str = "simulated";
-const READY: Duration = Duration::from_secs(20);
+const READY: Duration = Duration::from_mins(2);
 
 /// What there is besides the usual.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 use crate::kubeconfig::{Kubeconfig, credential_plugin};
 use crate::layout::{self, Layout};
 use crate::pki::{CertificateSubject, Pki, password, secret};
+use crate::process;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TENANT_CLAIM, TokenIssuer};
 use crate::wait::Progress;
@@ -23,7 +24,8 @@ pub const NAME: &str = "oidc";
 const CONSOLE: &str = "console";
 /// The authority of all that business-api and the provider serve.
 pub const AUTHORITY: &str = "serving-ca";
-const READY: Duration = Duration::from_secs(30);
+const READY: Duration = Duration::from_mins(2);
+const CLIENT: Duration = Duration::from_mins(1);
 /// Short, so that whoever works for a while sees a token refreshed.
 const LIFETIME_SECONDS: u64 = 300;
 const TENANT_KEY: &str = "business.tkestack.io/tenantid";
@@ -195,7 +197,8 @@ fn authentication(issuer: &str, authority: &str) -> Value {
 /// A token of the provider, with a login where the last one has run out.
 pub fn token(layout: &Layout, person: &str) -> Result<String> {
     let args = token_args(layout, person);
-    let output = Command::new(program()).args(&args).output().context("start the provider's client")?;
+    let output = process::output_within(Command::new(program()).args(&args), None, CLIENT)
+        .context("the provider's client")?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}", complaint.trim().trim_start_matches("oidc: "));
     let credential: Value = serde_json::from_slice(&output.stdout)?;
@@ -218,7 +221,9 @@ pub fn login_servers(layout: &Layout) -> Result<Vec<LoginServer>> {
 /// Logs somebody in at an address that a program has printed, as he would in a browser, which then goes back to the program.
 pub fn enter(layout: &Layout, person: &str, address: &str) -> Result<()> {
     let config = layout.path(NAME).join("config.json");
-    let output = Command::new(program()).arg("enter").arg(config).args([person, address]).output()?;
+    let mut client = Command::new(program());
+    let output =
+        process::output_within(client.arg("enter").arg(config).args([person, address]), None, CLIENT)?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}", complaint.trim().trim_start_matches("oidc: "));
     Ok(())

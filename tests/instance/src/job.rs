@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use terminal::say;
 
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(2);
 
 /// Applies one object the way a person does.
 pub fn apply(kubectl: &Kubectl, object: &Value) -> Result<String> {

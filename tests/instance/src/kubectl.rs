@@ -1,10 +1,14 @@
 //! Runs kubectl as a user would.
 
+use crate::process;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Some commands wait without an end of their own, such as `delete`.
+const DEADLINE: Duration = Duration::from_mins(5);
 
 /// kubectl with a kubeconfig.
 #[derive(Clone, Debug)]
@@ -53,17 +57,8 @@ impl Kubectl {
 
     /// Runs it; returns the output even if it fails.
     pub fn output(&self, args: &[&str], input: Option<&str>) -> Result<Output> {
-        let mut command = self.command(args);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        if input.is_some() {
-            command.stdin(Stdio::piped());
-        }
-        let mut child = command.spawn().with_context(|| format!("start {}", self.program.display()))?;
-        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
-            let text = text.to_owned();
-            std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
-        }
-        Ok(child.wait_with_output()?)
+        process::output_within(&mut self.command(args), input, DEADLINE)
+            .with_context(|| format!("kubectl {}", args.join(" ")))
     }
 
     /// Runs it and returns its stdout; its stderr is the error.

@@ -31,7 +31,7 @@ const SIGNERS: &str = "programs/signers.kubeconfig";
 const ENDPOINTS: &str = "programs/endpoints.kubeconfig";
 const MEMBERS_MAX: u8 = 20;
 const REPLICAS_MAX: u8 = 8;
-const AVAILABLE: Duration = Duration::from_mins(1);
+const AVAILABLE: Duration = Duration::from_mins(3);
 
 /// What an instance consists of.
 #[derive(Clone, Debug, Default)]
@@ -591,7 +591,10 @@ fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
 /// Waits until kube-apiserver hands our group on.
 pub fn apiservice_available(kubectl: &Kubectl) -> Result<()> {
     wait::until("APIService available", AVAILABLE, || {
-        let object = kubectl.json(&["get", "apiservice", APISERVICE])?;
+        let object = match kubectl.json(&["get", "apiservice", APISERVICE]) {
+            Ok(object) => object,
+            Err(error) => return Ok(Progress::Pending(error.to_string())),
+        };
         let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
         let available = conditions.into_iter().flatten().find(|c| c.get("type") == Some(&"Available".into()));
         Ok(match available.and_then(|condition| condition.get("status")?.as_str()) {

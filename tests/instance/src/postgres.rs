@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(crate) const DATABASE: &str = "business";
 /// Of its certificate, where it has one.
 pub const AUTHORITY: &str = "database-ca";
-const READY: Duration = Duration::from_mins(1);
+const READY: Duration = Duration::from_mins(3);
 const PROBE: Duration = Duration::from_secs(2);
 pub(crate) const MAX_CONNECTIONS: u16 = 200;
 /// A finished data directory holds this file with the directory of the programs that made it.

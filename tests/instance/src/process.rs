@@ -1,10 +1,12 @@
-//! Identifies processes by pid and start time, because the system reuses pids.
+//! Identifies processes by pid and start time, because the system reuses pids. Runs commands with a deadline.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(20);
@@ -60,6 +62,35 @@ impl ProcessIdentity {
     }
 }
 
+/// Runs a command to its end with `input` on its stdin. One that does not end in time is killed, and is an error.
+pub fn output_within(command: &mut Command, input: Option<&str>, deadline: Duration) -> Result<Output> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("start {program}"))?;
+    if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+        let text = text.to_owned();
+        std::thread::spawn(move || drop(stdin.write_all(text.as_bytes())));
+    }
+    let identity = ProcessIdentity::of(child.id());
+    // Nothing is sent: the sender is dropped when the command has ended.
+    let (ended, running) = mpsc::sync_channel::<()>(1);
+    let watchdog = std::thread::spawn(move || {
+        let is_late = running.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout);
+        if let (true, Some(identity)) = (is_late, identity) {
+            drop(identity.signal(Signal::SIGKILL));
+        }
+        is_late
+    });
+    let output = child.wait_with_output();
+    drop(ended);
+    let is_late = watchdog.join().unwrap_or_default();
+    let output = output?;
+    let said = || String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    ensure!(!is_late, "{program} did not end within {} s: {}", deadline.as_secs(), said());
+    Ok(output)
+}
+
 /// Start time of a living process; a zombie is not alive.
 fn started(pid: u32) -> Option<String> {
     if cfg!(target_os = "linux") {
@@ -87,6 +118,15 @@ mod tests {
         let me = ProcessIdentity::current().unwrap();
         assert!(me.alive());
         assert!(!ProcessIdentity { started: "0".to_owned(), ..me }.alive());
+    }
+
+    #[test]
+    fn a_command_gets_its_input_and_one_that_is_late_is_killed() {
+        let copied = output_within(&mut Command::new("cat"), Some("text"), Duration::from_secs(60)).unwrap();
+        assert!(copied.status.success());
+        assert_eq!(copied.stdout, b"text");
+        let late = output_within(Command::new("sleep").arg("600"), None, Duration::from_millis(50));
+        assert!(late.unwrap_err().to_string().contains("sleep did not end"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-const READY: Duration = Duration::from_mins(1);
+const READY: Duration = Duration::from_mins(3);
 const PROBE: Duration = Duration::from_secs(2);
 /// Short, because tests delete on purpose.
 const REGISTRY_GRACE: &str = "5s";

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub const NAME: &str = "registry";
-const READY: Duration = Duration::from_secs(30);
+const READY: Duration = Duration::from_mins(2);
 
 /// The registry of an instance.
 #[derive(Clone, Debug)]

@@ -240,6 +240,31 @@ impl Supervisor {
         Ok(self.lock().find(name)?.spec.clone())
     }
 
+    /// The definitions of all children, in the order of their start.
+    pub fn specs(&self) -> Vec<Spec> {
+        self.lock().running.iter().map(|running| running.spec.clone()).collect()
+    }
+
+    fn is_paused(&self, name: &str) -> Result<bool> {
+        Ok(self.lock().find(name)?.paused)
+    }
+
+    /// Makes the children what [`Supervisor::specs`] returned before: it removes those that were added, restarts those
+    /// that were changed, and resumes those that are paused.
+    pub fn restore(&self, specs: &[Spec]) -> Result<()> {
+        for added in self.specs().iter().filter(|spec| !specs.iter().any(|kept| kept.name == spec.name)) {
+            self.remove(&added.name)?;
+        }
+        for spec in specs {
+            if self.spec(&spec.name)?.fingerprint() != spec.fingerprint() {
+                self.change(&spec.name, |current| spec.clone_into(current))?;
+            } else if self.is_paused(&spec.name)? {
+                self.resume(&spec.name)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Restarts a child with a changed definition.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Spec)) -> Result<()> {
         self.pause(name)?;
@@ -459,7 +484,7 @@ mod tests {
         supervisor.start(Spec::new("sleeper", Path::new("/bin/sleep")).args(["600"])).unwrap();
         let first = supervisor.pid("sleeper").unwrap();
         supervisor.kill("sleeper").unwrap();
-        let second = wait::until("a new process", Duration::from_secs(10), || {
+        let second = wait::until("a new process", Duration::from_mins(1), || {
             Ok(match supervisor.pid("sleeper").filter(|pid| *pid != first) {
                 Some(pid) => Progress::Done(pid),
                 None => Progress::Pending("the old one".to_owned()),
@@ -486,6 +511,26 @@ mod tests {
         supervisor.remove("sleeper").unwrap();
         assert!(!second.alive());
         assert!(supervisor.spec("sleeper").is_err());
+        supervisor.stop().unwrap();
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn children_become_what_they_were() {
+        let dir = directory("restore");
+        let supervisor = Supervisor::open(&dir).unwrap();
+        let sleeper = |name: &str| Spec::new(name, Path::new("/bin/sleep")).args(["600"]);
+        for name in ["paused", "changed"] {
+            supervisor.start(sleeper(name)).unwrap();
+        }
+        let before = supervisor.specs();
+        supervisor.pause("paused").unwrap();
+        supervisor.change("changed", |spec| spec.args = vec!["700".to_owned()]).unwrap();
+        supervisor.start(sleeper("added")).unwrap();
+        supervisor.restore(&before).unwrap();
+        assert!(supervisor.pid("paused").is_some());
+        assert_eq!(supervisor.spec("changed").unwrap().args, ["600"]);
+        assert!(supervisor.spec("added").is_err());
         supervisor.stop().unwrap();
         std::fs::remove_dir_all(dir).unwrap();
     }

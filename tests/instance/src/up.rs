@@ -22,7 +22,7 @@ use terminal::caller::Caller;
 use terminal::line::{Postgres, Up};
 use terminal::say;
 
-const DETACHED: Duration = Duration::from_mins(5);
+const DETACHED: Duration = Duration::from_mins(10);
 const STOPPED: Duration = Duration::from_mins(3);
 
 /// What `up` was asked for, and what only tests ask for.

@@ -1,4 +1,4 @@
-use super::contains;
+use super::{contains, output};
 use anyhow::{Context, Result, ensure};
 use instance::job::{
     self, Hard, apply, pod, project, until_active, until_available, until_field, until_gone,
@@ -79,7 +79,7 @@ impl Commands<'_> {
         command.args(args);
         command.arg(flag("kubeconfig", &layout.path("kubeconfig")));
         command.arg(flag("members-kubeconfig", &layout.path("members")));
-        Ok(command.output()?)
+        output(&mut command)
     }
 }
 

@@ -2,10 +2,13 @@ use super::contains;
 use anyhow::{Context, Result, ensure};
 use instance::job::{self, Hard, apply, project, until_gone};
 use instance::kubectl::Kubectl;
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const HARD: Hard<'_> = &[("cpu", "4")];
+const SOON: Duration = Duration::from_mins(2);
 
 /// Server-side apply as kubectl shows it, through kube-apiserver and directly.
 pub(super) fn applying(instance: &Instance) -> Result<()> {
@@ -64,8 +67,11 @@ fn conflicts(k: &Kubectl) -> Result<()> {
     differs(k, &other, &["--field-manager=other", "--force-conflicts"])?;
     server_side(k, &other, &["--field-manager=other", "--force-conflicts"])?;
     job::until_field(k, &["project", "ssa"], "/spec/displayName", &json!("theirs"))?;
-    let same = diff(k, &other, &["--field-manager=other"])?;
-    ensure!(same.0 == 0 && same.1.is_empty(), "diff of what was just applied: {same:?}");
+    // The controller may write the status between the two reads of a diff.
+    wait::until("a diff of what was just applied is empty", SOON, || {
+        let (code, text) = diff(k, &other, &["--field-manager=other"])?;
+        Ok(if code == 0 && text.is_empty() { Progress::Done(()) } else { Progress::Pending(text) })
+    })?;
     let shown = k.run(&["get", "project", "ssa", "-o", "yaml", "--show-managed-fields"])?;
     contains(&shown, &["managedFields:", "manager: other", "operation: Apply", "f:displayName: {}"])?;
     ensure!(
@@ -76,7 +82,7 @@ fn conflicts(k: &Kubectl) -> Result<()> {
         "metadata": {"name": "ssa"}, "spec": {"colour": "red"}});
     let refusal = k.refused(&server_side_args(&["--validate=false"]), Some(&unknown.to_string()))?;
     contains(&refusal, &["field not declared in schema"])?;
-    k.run(&["delete", "project", "ssa", "--timeout=60s"]).map(drop)
+    k.run(&["delete", "project", "ssa", "--timeout=120s"]).map(drop)
 }
 
 /// Exit code and text of `kubectl diff --server-side`.
@@ -132,7 +138,7 @@ fn migration(k: &Kubectl) -> Result<()> {
     server_side(k, &labelled("moves", "four", &json!({})), &[])?;
     let again = k.json(&["get", "project", "moves"])?;
     ensure!(labels(&again) == json!({}), "labels at the end: {}", labels(&again));
-    k.run(&["delete", "project", "moves", "--timeout=60s"]).map(drop)
+    k.run(&["delete", "project", "moves", "--timeout=120s"]).map(drop)
 }
 
 /// `apply view-last-applied`, `set-last-applied`, `edit-last-applied`.

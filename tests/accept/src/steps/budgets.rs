@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const TENANT: &str = "topdown";
-/// Until every replica knows that a cluster is cordoned.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_mins(2);
 
 /// A member cluster has an amount, a tenant a ceiling of it, and the tenant's administrator divides that by himself.
 pub(super) fn budgets(instance: &Instance) -> Result<()> {
@@ -34,8 +33,11 @@ pub(super) fn budgets(instance: &Instance) -> Result<()> {
     cordoned(k, &admin)?;
     let seen = admin.run(&["get", "tenants", "-o", "name"])?;
     ensure!(seen.trim() == format!("tenant.business.tkestack.io/{TENANT}"), "the tenant sees {seen}");
-    let shown = k.run(&["get", "mc", HOST_CLUSTER])?;
-    ensure!(shown.contains("requests.cpu: 4/6") && shown.contains("True"), "{shown}");
+    wait::until("the cluster shows what is granted of it", SOON, || {
+        let shown = k.run(&["get", "mc", HOST_CLUSTER])?;
+        let is_right = shown.contains("requests.cpu: 4/6") && shown.contains("True");
+        Ok(if is_right { Progress::Done(()) } else { Progress::Pending(shown) })
+    })?;
     let refusal = k.refused(&["delete", "tenant", TENANT], None)?;
     ensure!(refusal.contains("still has 1 children"), "{refusal}");
     admin.run(&["delete", "project", "top", "--wait=false"])?;
@@ -51,11 +53,18 @@ fn cordoned(k: &Kubectl, admin: &Kubectl) -> Result<()> {
     let patch =
         |change: &str| ["patch", "bns", &name, "-n", "top", "--type=merge", "-p", change].map(str::to_owned);
     change(k, &json!({"cordoned": true}))?;
-    wait::until("a raise is refused", PATIENCE, || {
-        let output = admin.output(&patch(&resize("2")).each_ref().map(String::as_str), None)?;
+    let raise = resize("2");
+    let raise = patch(&raise);
+    let raise = raise.each_ref().map(String::as_str);
+    // A replica learns of the cordon a moment later. A dry run changes nothing before that.
+    let dry_run = [&raise[..], &["--dry-run=server"]].concat();
+    wait::until("a raise is refused", SOON, || {
+        let output = admin.output(&dry_run, None)?;
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         Ok(if complaint.contains("is cordoned") { Progress::Done(()) } else { Progress::Pending(complaint) })
     })?;
+    let refusal = admin.refused(&raise, None)?;
+    ensure!(refusal.contains("is cordoned"), "{refusal}");
     admin.run(&patch(&resize("500m")).each_ref().map(String::as_str))?;
     change(k, &json!({"cordoned": false}))
 }

@@ -66,7 +66,7 @@ fn until_hard(k: &Kubectl, cluster: &str, cpu: &str) -> Result<()> {
 
 fn until_derived(k: &Kubectl, cluster: &str, status: &str) -> Result<()> {
     let condition = format!("--for=condition=CapacityDerived={status}");
-    k.run(&["wait", "mc", cluster, &condition, "--timeout=60s"]).map(drop)
+    k.run(&["wait", "mc", cluster, &condition, "--timeout=120s"]).map(drop)
 }
 
 /// A node that is ready, as kubelet would report it.

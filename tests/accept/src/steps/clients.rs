@@ -3,7 +3,7 @@ use instance::job::apply;
 use instance::kubeconfig::{Kubeconfig, token};
 use instance::layout;
 use instance::wait::{self, Progress};
-use instance::{HOST_CLUSTER, Instance};
+use instance::{HOST_CLUSTER, Instance, process};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,7 +11,9 @@ use std::time::Duration;
 use terminal::say;
 
 /// Objects of a test have gone by then.
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
+/// How long tests of a client may run, with their build.
+const PASSES: Duration = Duration::from_mins(25);
 
 /// client-go's own code against the server, aggregated and direct; informers with and without `WatchList`.
 pub(super) fn client_go(instance: &Instance) -> Result<()> {
@@ -65,7 +67,7 @@ pub(super) fn go_test(instance: &Instance, module: &str, args: &[&str]) -> Comma
     let mut command = Command::new("go");
     command
         .current_dir(layout::workspace().join(module))
-        .args(["test", "-trimpath", "-count=1"])
+        .args(["test", "-trimpath", "-count=1", "-timeout=20m"])
         .args(args)
         .env("CGO_ENABLED", "0");
     ways(&mut command, instance);
@@ -82,7 +84,7 @@ fn ways(command: &mut Command, instance: &Instance) {
 }
 
 pub(super) fn passes(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("start {}", command.get_program().display()))?;
+    let output = process::output_within(command, None, PASSES)?;
     let (text, complaint) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "{text}{complaint}");

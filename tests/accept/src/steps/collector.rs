@@ -49,7 +49,7 @@ fn namesake(instance: &Instance) -> Result<()> {
     let name = format!("{HOST_CLUSTER}-kept");
     let uid = until_available(k, "namesake", &name)?.pointer("/metadata/uid").cloned();
     k.run(&["create", "namespace", "namesake"])?;
-    k.run(&["delete", "namespace", "namesake", "--timeout=60s"])?;
+    k.run(&["delete", "namespace", "namesake", "--timeout=120s"])?;
     let after = k.json(&["get", "bns", &name, "-n", "namesake"])?;
     let unharmed = after.pointer("/metadata/uid").cloned() == uid
         && after.pointer("/metadata/deletionTimestamp").is_none();

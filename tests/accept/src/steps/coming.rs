@@ -1,4 +1,4 @@
-use super::contains;
+use super::{contains, output};
 use anyhow::{Context, Result, bail, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// A database of TKE's, as it stands in its etcd. TKE answers with what is stored.
 const RECORDED: &str = include_str!("../../recorded/tke.jsonl");
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
 const CONTROLLER: &str = "business-controller";
 /// What TKE has put into the clusters.
 const NAMESPACES: [ExistingNamespace; 4] = [
@@ -264,13 +264,13 @@ impl Etcd {
 fn import(instance: &Instance, etcd: &Etcd, more: &[&str], code: i32) -> Result<Value> {
     let mut command = Command::new(layout::program_path("business-api")?);
     command.args(["import", "-o", "json"]).args(etcd.arguments()).args(more);
-    let output = command.env("DATABASE_URL", &instance.database_url).output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let ended = output(command.env("DATABASE_URL", &instance.database_url))?;
+    let said = String::from_utf8_lossy(&ended.stdout);
     ensure!(
-        output.status.code() == Some(code),
+        ended.status.code() == Some(code),
         "import {more:?} ended with {}: {said}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
+        ended.status,
+        String::from_utf8_lossy(&ended.stderr)
     );
     serde_json::from_str(&said).with_context(|| format!("import says {said}"))
 }

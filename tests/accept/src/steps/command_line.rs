@@ -1,6 +1,7 @@
+use super::access::until_bound;
 use super::contains;
 use anyhow::{Context, Result, ensure};
-use instance::job::{until_available, until_gone};
+use instance::job::until_gone;
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::{HOST_CLUSTER, Instance, demo};
@@ -27,6 +28,7 @@ pub(super) fn command_line(instance: &Instance) -> Result<()> {
     demo::make(instance)?;
     let alice = business(instance, &instance.person("ruler", Some(demo::TENANT), &["tenant-admins"])?)?;
     let operator = business(instance, &instance.kubectl)?;
+    until_bound(&instance.kubectl, demo::PROJECT, "local-web")?;
     looks(&alice)?;
     explains(&alice)?;
     makes_and_enters(instance, &alice)?;
@@ -89,11 +91,11 @@ fn makes_and_enters(instance: &Instance, alice: &Kubectl) -> Result<()> {
     alice.run(&["access", "add", "shop", "--user", "erin", "--role", "edit"])?;
     contains(&alice.run(&["access", "list", "shop"])?, &["user erin", "edit"])?;
     alice.run(&["access", "remove", "shop", "--user", "erin"])?;
+    until_bound(&instance.kubectl, demo::PROJECT, "local-cli")?;
     let file = alice.kubeconfig().with_extension("entered");
     let path = file.to_string_lossy();
     alice.run(&["kubeconfig", "local-cli", "-n", "shop", "--file", &path])?;
     let entered = instance.kubectl.with_kubeconfig(&file);
-    until_available(&instance.kubectl, demo::PROJECT, "local-cli")?;
     contains(&entered.run(&["get", "resourcequotas", "-o", "name"])?, &["resourcequota/cli"])?;
     instance.kubectl.run(&["delete", "bns", "local-cli", "-n", "shop", "--wait=false"])?;
     until_gone(&instance.kubectl, &["bns", "local-cli", "-n", "shop"])

@@ -5,7 +5,7 @@ use instance::{Instance, platform};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const RECOVERED: Duration = Duration::from_mins(2);
+const RECOVERED: Duration = Duration::from_mins(5);
 const NAMESPACES: usize = 12;
 const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 const SMALL: Hard<'_> = &[("cpu", "2"), ("memory", "2Gi")];
@@ -27,7 +27,7 @@ fn round(instance: &Instance, member: &str, victim: &str) -> Result<()> {
     until_active(k, "crash")?;
     for number in 0..NAMESPACES {
         if number == NAMESPACES / 2 {
-            instance.supervisor.kill(victim)?;
+            again("the process is killed", || instance.supervisor.kill(victim))?;
         }
         let object = namespace("crash", member, &format!("crash-{number}"), SMALL);
         again("a namespace is created", || apply(k, &object).map(drop))?;
@@ -42,7 +42,7 @@ fn round(instance: &Instance, member: &str, victim: &str) -> Result<()> {
         Ok((all, format!("{ready} Available, {charged} cpu charged")))
     })?;
     again("the project is deleted", || k.run(&["delete", "project", "crash", "--wait=false"]).map(drop))?;
-    instance.supervisor.kill(victim)?;
+    again("the process is killed", || instance.supervisor.kill(victim))?;
     until("all gone", || {
         let left = k.run(&["get", "project", "crash", "--ignore-not-found", "-o", "name"])?;
         let inside = instance.member(member).run(&["get", "namespaces", "-o", "name"])?;

@@ -1,7 +1,10 @@
 use anyhow::{Result, ensure};
-use instance::{HOST_CLUSTER, Instance, layout};
+use instance::{HOST_CLUSTER, Instance, layout, process};
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
+
+const COMPARED: Duration = Duration::from_mins(20);
 
 /// HTTP requests of every verb beside custom resources with the same schema, while no controller changes what is
 /// compared.
@@ -25,5 +28,5 @@ fn compare(instance: &Instance, program: &Path) -> Result<Output> {
     let mut program = Command::new(program);
     program.args(["requests", "--quiet-cluster", "--count", "800", "--parallel", "4", "--kubeconfig"]);
     program.arg(instance.layout.path("kubeconfig"));
-    Ok(program.output()?)
+    process::output_within(&mut program, None, COMPARED)
 }

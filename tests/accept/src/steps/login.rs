@@ -1,15 +1,19 @@
-use super::contains;
+use super::{contains, output};
 use anyhow::{Context, Result, ensure};
 use instance::demo;
 use instance::identity::{self, PEOPLE};
 use instance::job::{Hard, namespace_of, project_of, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
 use instance::layout;
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use terminal::say;
+
+const SOON: Duration = Duration::from_mins(2);
 
 /// Everybody logs in and is the same person both ways, and each does what his role lets him, through both doors; a session
 /// outlives its token.
@@ -49,10 +53,15 @@ fn roles(instance: &Instance) -> Result<()> {
     for context in ["kubernetes", "direct"] {
         let context = format!("--context={context}");
         let seen = |kubectl: &Kubectl| kubectl.run(&["get", "projects", "-o", "name", &context]);
-        for (kubectl, sees) in [(&alice, true), (&bob, true), (&dave, true), (&carol, false)] {
-            let shown = seen(kubectl)?;
-            ensure!(shown.contains("/shop") == sees, "{context}: {shown}");
+        for kubectl in [&alice, &bob, &dave] {
+            // A replica learns of a role a moment after the write.
+            wait::until(&format!("with {context} the project is seen"), SOON, || {
+                let shown = seen(kubectl)?;
+                Ok(if shown.contains("/shop") { Progress::Done(()) } else { Progress::Pending(shown) })
+            })?;
         }
+        let shown = seen(&carol)?;
+        ensure!(!shown.contains("/shop"), "{context}: {shown}");
         let body = namespace_of(
             demo::TENANT,
             demo::PROJECT,
@@ -135,6 +144,6 @@ fn refreshed(instance: &Instance) -> Result<()> {
 
 fn token(config: &Path, person: &str) -> Result<bool> {
     let program = layout::bin().join(identity::NAME);
-    let output = Command::new(program).arg("token").arg(config).arg(person).output()?;
-    Ok(output.status.success())
+    let ended = output(Command::new(program).arg("token").arg(config).arg(person))?;
+    Ok(ended.status.success())
 }

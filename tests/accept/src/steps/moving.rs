@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const NAME: &str = "moving";
 const EMIGRATIONS: &str = "nsemigrations.business.tkestack.io";
-const LOOK: Duration = Duration::from_mins(1);
+const LOOK: Duration = Duration::from_mins(3);
 
 /// By the subresource there, by an emigration back, beside the garbage and namespace controllers of the host cluster. The
 /// namespace in the cluster, its quota and what is in it stay themselves.
@@ -42,7 +42,7 @@ pub(super) fn moving(instance: &Instance) -> Result<()> {
     let body = json!({"project": "moving-to", "reason": "acceptance"}).to_string();
     let moved: Value = serde_json::from_str(&k.feed(&["create", "--raw", &path, "-f", "-"], &body)?)?;
     ensure!(moved.pointer("/metadata/namespace") == Some(&json!("moving-to")), "not the moved one: {moved}");
-    k.run(&["delete", "namespace", "moving-from", "--timeout=60s"])?;
+    k.run(&["delete", "namespace", "moving-from", "--timeout=120s"])?;
     until_marked(instance, cluster, "moving-to", &object)?;
     ensure!(uid_of(k, "moving-to", &object)? == uid, "it is another object");
     ensure!(identity(&member)? == before, "the cluster's namespace is another one");

@@ -12,7 +12,7 @@ use std::time::Duration;
 const PROJECT: &[&str] = &["project", "orphan"];
 const LOST: &str = "orphan-lost";
 const FORGED: &str = "orphan-forged";
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_mins(2);
 
 /// A namespace that was granted and whose object is lost, as an older database's restore leaves it: found by its seal, told,
 /// charged, named in refusals and audits; nobody keeps a role in it; and its part of the budget is free again when it is gone. One that somebody has

@@ -8,9 +8,12 @@ use instance::Instance;
 use instance::job::{self, Hard, apply, namespace, project, until_gone};
 use instance::kubectl::Kubectl;
 use instance::pki;
+use instance::wait::{self, Progress};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const ONE: Hard<'_> = &[("cpu", "1")];
+const SOON: Duration = Duration::from_mins(2);
 const PLACE: &str = "policies";
 const FOREIGN: &str = "policies-foreign";
 const OURS: &str = "kept by business.tkestack.io";
@@ -254,18 +257,10 @@ fn people_by_other_names_where_that_is_wanted(owner: &Kubectl) -> Result<()> {
 }
 
 fn by_the_hosts_names(owner: &Kubectl) -> Result<()> {
-    instance::wait::until(
-        "people may be bound by their own names",
-        std::time::Duration::from_secs(20),
-        || {
-            let said = tried(owner, &view(subject("User", "corp:alice")))?;
-            Ok(if said.is_empty() {
-                instance::wait::Progress::Done(())
-            } else {
-                instance::wait::Progress::Pending(said)
-            })
-        },
-    )?;
+    wait::until("people may be bound by their own names", SOON, || {
+        let said = tried(owner, &view(subject("User", "corp:alice")))?;
+        Ok(if said.is_empty() { Progress::Done(()) } else { Progress::Pending(said) })
+    })?;
     for refused in [
         subject("User", "system:admin"),
         subject("Group", "system:masters"),

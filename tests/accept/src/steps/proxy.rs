@@ -1,19 +1,20 @@
 //! Plain HTTP through `kubectl proxy`: any method, any content type, any body.
 
+use super::background::Background;
 use anyhow::{Context, Result};
 use instance::kubectl::Kubectl;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
-const ANSWER: Duration = Duration::from_secs(40);
+const ANSWER: Duration = Duration::from_secs(90);
 
 /// A running `kubectl proxy`, ended when dropped.
 #[derive(Debug)]
 pub(super) struct Proxy {
-    child: Child,
+    _process: Background,
     port: u16,
 }
 
@@ -33,14 +34,14 @@ impl ProxyAnswer {
 
 impl Proxy {
     pub(super) fn start(kubectl: &Kubectl) -> Result<Self> {
-        let mut child =
-            kubectl.command(&["proxy", "--port=0"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut command = kubectl.command(&["proxy", "--port=0"]);
+        let mut process = Background::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()))?;
         let mut line = String::new();
-        let out = child.stdout.take().context("no output")?;
+        let out = process.child()?.stdout.take().context("no output")?;
         BufReader::new(out).read_line(&mut line)?;
         let port = line.trim().rsplit(':').next().and_then(|port| port.parse().ok());
         let port = port.with_context(|| format!("kubectl proxy says {line:?}"))?;
-        Ok(Self { child, port })
+        Ok(Self { _process: process, port })
     }
 
     pub(super) fn send(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Result<ProxyAnswer> {
@@ -71,12 +72,5 @@ impl Proxy {
 
     pub(super) fn get(&self, path: &str) -> Result<ProxyAnswer> {
         self.send("GET", path, "application/json", b"")
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }

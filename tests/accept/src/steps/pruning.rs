@@ -2,13 +2,13 @@ use super::contains;
 use anyhow::{Context, Result, ensure};
 use instance::job::{Hard, namespace, project, until_gone};
 use instance::kubectl::Kubectl;
-use instance::{HOST_CLUSTER, Instance};
+use instance::{HOST_CLUSTER, Instance, process};
 use serde_json::{Value, json};
-use std::io::Write as _;
-use std::process::Stdio;
+use std::time::Duration;
 
 const HARD: Hard<'_> = &[("cpu", "4")];
 const SMALL: Hard<'_> = &[("cpu", "1")];
+const APPLIED: Duration = Duration::from_mins(2);
 const OURS: [&str; 2] = [
     "--prune-allowlist=business.tkestack.io/v1/Project",
     "--prune-allowlist=business.tkestack.io/v1/Namespace",
@@ -75,7 +75,7 @@ fn all(k: &Kubectl) -> Result<()> {
     contains(&said, &[&format!("namespace.business.tkestack.io/{} pruned", name(3))])?;
     until_gone(k, &["bns", &name(3), "-n", "prune"])?;
     k.run(&["get", "bns", &name(1), "-n", "prune"])?;
-    k.run(&["delete", "project", "prune", "--timeout=60s"]).map(drop)
+    k.run(&["delete", "project", "prune", "--timeout=120s"]).map(drop)
 }
 
 /// An `ApplySet` knows its members by a label and their kinds by an annotation of its parent, which lies in a core
@@ -96,21 +96,15 @@ fn by_set(k: &Kubectl) -> Result<()> {
     let said = apply_set(k, &[project("prune-next", None, &[(HOST_CLUSTER, HARD)])])?;
     contains(&said, &["project.business.tkestack.io/prune pruned"])?;
     until_gone(k, &["project", "prune"])?;
-    k.run(&["delete", "project", "prune-next", "--timeout=60s"])?;
-    k.run(&["delete", "namespace", "prune", "--timeout=60s"]).map(drop)
+    k.run(&["delete", "project", "prune-next", "--timeout=120s"])?;
+    k.run(&["delete", "namespace", "prune", "--timeout=120s"]).map(drop)
 }
 
 fn apply_set(k: &Kubectl, objects: &[Value]) -> Result<String> {
     let set = "--applyset=configmaps/prune-set";
     let mut command = k.command(&["apply", "--server-side", "-n", "prune", "--prune", set, "-f", "-"]);
-    command
-        .env("KUBECTL_APPLYSET", "true")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn()?;
-    child.stdin.take().context("no input")?.write_all(documents(objects).as_bytes())?;
-    let output = child.wait_with_output()?;
+    command.env("KUBECTL_APPLYSET", "true");
+    let output = process::output_within(&mut command, Some(&documents(objects)), APPLIED)?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -1,3 +1,4 @@
+use super::background::Background;
 use super::command_line::business;
 use super::directory::Directory;
 use super::outage::condition;
@@ -17,9 +18,9 @@ const PROJECT: &str = "rotation";
 pub(super) const MEMBERS_NAMESPACE: &str = "tke-business-members";
 const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 const SMALL: Hard<'_> = &[("cpu", "100m"), ("memory", "64Mi")];
-const SOON: Duration = Duration::from_mins(2);
-/// What a namespace may take in the middle of it, whatever it takes else.
-const FLOOR: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_mins(4);
+/// A namespace may take this long during the rotation, even if namespaces took less before.
+const FLOOR: Duration = Duration::from_secs(20);
 /// Namespaces before anything is rotated.
 const USUAL: usize = 10;
 
@@ -73,7 +74,7 @@ fn rotates(instance: &Instance, directory: &Directory, cluster: &str, before: Op
         longest(&under_way)
     ));
     ensure!(!under_way.is_empty(), "nothing was made meanwhile");
-    ensure!(longest(&under_way) <= FLOOR.max(longest(&usual) * 2), "a namespace has waited");
+    ensure!(longest(&under_way) <= FLOOR.max(longest(&usual) * 3), "a namespace has waited");
 
     ensure!(in_use(instance, cluster)?.is_some_and(|used| used != joined), "it uses the old credentials");
     let file = member.kubeconfig().with_extension("old");
@@ -103,19 +104,16 @@ fn rotate(instance: &Instance, directory: &Directory, cluster: &str, path: &str)
     let mut listed = token(instance, cluster)?;
     let operator = business(instance, &instance.kubectl)?;
     let mut command = operator.command(&["rotate", cluster, "--kubeconfig", path, "--days", "2"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let mut child = Some(child);
+    let mut running = Background::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     wait::until("the credentials are rotated", SOON, || {
         let kept = token(instance, cluster)?;
         if kept != listed {
             directory.enter_by(&kept, cluster)?;
             listed = kept;
         }
-        let has_ended = child.as_mut().map(std::process::Child::try_wait).transpose()?.flatten().is_some();
-        let Some(ended) = has_ended.then(|| child.take()).flatten() else {
+        let Some(output) = running.ended()? else {
             return Ok(Progress::Pending("the command goes on".to_owned()));
         };
-        let output = ended.wait_with_output()?;
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         ensure!(output.status.success() && out.contains("the old ones are refused"), "{out}{err}");
         Ok(Progress::Done(()))

@@ -58,7 +58,8 @@ fn another(k: &Kubectl, objects: &[Value]) -> Result<()> {
 
 fn applied(k: &Kubectl, name: &str) -> Result<()> {
     let name = format!("{HOST_CLUSTER}-{name}");
-    k.run(&["wait", "--for=condition=TemplateApplied", "bns", &name, "-n", "plan", "--timeout=60s"]).map(drop)
+    k.run(&["wait", "--for=condition=TemplateApplied", "bns", &name, "-n", "plan", "--timeout=120s"])
+        .map(drop)
 }
 
 fn what_says_nothing_is_admitted(owner: &Kubectl) -> Result<()> {
@@ -134,13 +135,13 @@ fn in_waves(k: &Kubectl, owner: &Kubectl) -> Result<()> {
     let said = String::from_utf8_lossy(&rehearsal.stderr).into_owned();
     contains(&said, &["changes 5 namespaces in 1 member clusters"])?;
     k.run(&patch)?;
-    k.run(&["wait", "--for=condition=RolledOut=false", "nst", "plan", "--timeout=60s"])?;
+    k.run(&["wait", "--for=condition=RolledOut=false", "nst", "plan", "--timeout=120s"])?;
     until_field(k, &["nst", "plan"], "/status/updated", &json!(0))?;
     let label = owner.run(&["get", "namespace", "plan-e", "-o", "jsonpath={.metadata.labels.wave}"])?;
     ensure!(label.is_empty(), "a paused rollout has changed a namespace");
     k.run(&["patch", "nst", "plan", "--type=merge", "-p", r#"{"spec":{"rollout":{"paused":false}}}"#])?;
     until_field(k, &["nst", "plan"], "/status/updated", &json!(5))?;
-    k.run(&["wait", "--for=condition=Ready", "nst", "plan", "--timeout=60s"])?;
+    k.run(&["wait", "--for=condition=Ready", "nst", "plan", "--timeout=120s"])?;
     for name in NAMESPACES {
         until_field(owner, &["namespace", name], "/metadata/labels/wave", &json!("two"))?;
         let policy = ["networkpolicy", "business-template-same-namespace", "-n", name];

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const NAMESPACES: usize = 50;
-const DELETED: Duration = Duration::from_mins(3);
+const DELETED: Duration = Duration::from_mins(6);
 
 /// Three levels, fifty namespaces in two clusters: all gone, the parent's budget whole again, nothing stuck.
 pub(super) fn tree(instance: &Instance) -> Result<()> {

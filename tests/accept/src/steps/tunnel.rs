@@ -1,3 +1,4 @@
+use super::background::Background;
 use super::command_line::business;
 use super::contains;
 use super::directory::Directory;
@@ -32,7 +33,7 @@ const ACCOUNT: &str = "business-tunnel";
 /// What the agent shows to the server.
 const TOKEN_FILE: &str = "tunnel.token";
 const AUTHORITY: &str = "tunnel-ca";
-const SOON: Duration = Duration::from_mins(2);
+const SOON: Duration = Duration::from_mins(4);
 const LOOPBACK: &str = "127.0.0.1";
 const HARD: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
 const SMALL: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
@@ -145,7 +146,7 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
     let (old, mut listed) = (agents_token(instance, cluster)?, token(instance, cluster)?);
     let operator = business(instance, &instance.kubectl)?;
     let mut command = operator.command(&["rotate", cluster, "--kubeconfig", &path, "--days", "2"]);
-    let mut child = Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+    let mut running = Background::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let said = wait::until("credentials and the agents' token are rotated", SOON, || {
         let kept = token(instance, cluster)?;
         if kept != listed {
@@ -153,11 +154,9 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
             listed = kept;
         }
         run_pods(instance, cluster)?;
-        let has_ended = child.as_mut().map(std::process::Child::try_wait).transpose()?.flatten().is_some();
-        let Some(ended) = has_ended.then(|| child.take()).flatten() else {
+        let Some(output) = running.ended()? else {
             return Ok(Progress::Pending("the command goes on".to_owned()));
         };
-        let output = ended.wait_with_output()?;
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
         ensure!(output.status.success(), "{said}");

@@ -1,5 +1,5 @@
-use super::contains;
 use super::outage::replicas_as_operator;
+use super::{contains, output};
 /// Two replicas of the controller.
 mod controllers;
 /// Requests that go on meanwhile.
@@ -24,9 +24,9 @@ use std::process::Command;
 use std::time::Duration;
 use terminal::say;
 
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
 /// Until the clusters are as they should be after a load.
-const SETTLED: Duration = Duration::from_mins(3);
+const SETTLED: Duration = Duration::from_mins(6);
 const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 /// How often releases change.
 const ROUNDS: &str = "XTASK_UPGRADE_ROUNDS";
@@ -68,14 +68,14 @@ pub(super) fn upgrade(instance: &Instance) -> Result<()> {
         until_available(k, PROJECT, &format!("{HOST_CLUSTER}-{name}"))?;
     }
     let roots: Vec<String> = names.iter().map(|step| format!("rollback-{step}")).collect();
-    let mut gone = vec!["delete", "project", PROJECT, LOADED];
-    gone.extend(roots.iter().map(String::as_str));
-    k.run(&gone)?;
+    let gone: Vec<&str> = [PROJECT, LOADED].into_iter().chain(roots.iter().map(String::as_str)).collect();
+    k.run(&[&["delete", "project", "--wait=false"][..], gone.as_slice()].concat())?;
+    for name in gone {
+        until_gone(k, &["project", name])?;
+    }
     k.run(&["delete", "tenant", TENANT])?;
     k.run(&["delete", "nst", TENANT])?;
-    k.run(&["patch", "mc", HOST_CLUSTER, "--type=merge", "-p", r#"{"spec":{"hard":null}}"#])?;
-    until_gone(k, &["project", LOADED])?;
-    until_gone(k, &["project", PROJECT])
+    k.run(&["patch", "mc", HOST_CLUSTER, "--type=merge", "-p", r#"{"spec":{"hard":null}}"#]).map(drop)
 }
 
 /// Steps behind this one have the programs of this build, however it ended.
@@ -441,12 +441,10 @@ fn write_all(replica: &Kubectl, step: usize) -> Result<()> {
 /// Runs `migrate`, which must succeed, and gives what it says.
 fn migrate(instance: &Instance, program: &Path) -> Result<String> {
     let mut command = Command::new(program);
-    let output = command
-        .args(["migrate", "--log-format=text"])
-        .env("DATABASE_URL", &instance.database_url)
-        .output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{} migrate ended with {}: {said}", program.display(), output.status);
+    let ended =
+        output(command.args(["migrate", "--log-format=text"]).env("DATABASE_URL", &instance.database_url))?;
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    ensure!(ended.status.success(), "{} migrate ended with {}: {said}", program.display(), ended.status);
     Ok(said)
 }
 

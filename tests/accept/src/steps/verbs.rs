@@ -1,4 +1,5 @@
-use super::contains;
+use super::background::Background;
+use super::{contains, output};
 use anyhow::{Context, Result, ensure};
 use instance::job::{self, Hard, apply, namespace, project, until_active, until_available, until_gone};
 use instance::kubectl::Kubectl;
@@ -20,11 +21,11 @@ pub(super) fn verbs(instance: &Instance) -> Result<()> {
     let object = project("verbs", None, &[(HOST_CLUSTER, HARD)]);
     contains(&apply(k, &object)?, &["verbs created"])?;
     contains(&apply(k, &object)?, &["verbs unchanged"])?;
-    k.run(&["wait", "--for=condition=Ready", "project/verbs", "--timeout=60s"])?;
+    k.run(&["wait", "--for=condition=Ready", "project/verbs", "--timeout=120s"])?;
     apply(k, &namespace("verbs", HOST_CLUSTER, "verbs", SMALL))?;
     let name = format!("{HOST_CLUSTER}-verbs");
     let full = format!("namespaces.business.tkestack.io/{name}");
-    k.run(&["wait", "--for=condition=Ready", &full, "-n", "verbs", "--timeout=60s"])?;
+    k.run(&["wait", "--for=condition=Ready", &full, "-n", "verbs", "--timeout=120s"])?;
     contains(&k.run(&["get", "projects,bns", "-A"])?, &["verbs", &name])?;
     contains(
         &k.run(&["get", "projects,bns", "-A", "-o", "wide"])?,
@@ -41,9 +42,9 @@ pub(super) fn verbs(instance: &Instance) -> Result<()> {
     job::until_field(k, &["project", "verbs"], "/spec/displayName", &json!("patched"))?;
     diff(k, &object)?;
     k.feed(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &object.to_string())?;
-    k.run(&["delete", &full, "-n", "verbs", "--timeout=60s"])?;
+    k.run(&["delete", &full, "-n", "verbs", "--timeout=120s"])?;
     until_gone(&instance.member(HOST_CLUSTER), &["namespace", "verbs"])?;
-    k.run(&["delete", "project", "verbs", "--timeout=60s"])?;
+    k.run(&["delete", "project", "verbs", "--timeout=120s"])?;
     until_gone(k, &["project", "verbs"])
 }
 
@@ -60,19 +61,18 @@ pub(super) fn conveniences(instance: &Instance) -> Result<()> {
     contains(&k.run(&["api-resources", "--api-group=business.tkestack.io"])?, &["projects", "prj", "bns"])?;
     contains(&k.run(&["explain", "project.spec.clusters"])?, &["clusters", "FIELD"])?;
     contains(&k.run(&["explain", "bns.status"])?, &["cachedSpecHard", "phase"])?;
-    let (seen, mut watcher) = watch(k, &["get", "projects", "-w", "-o", "name"])?;
+    let (seen, watcher) = watch(k, &["get", "projects", "-w", "-o", "name"])?;
     apply(k, &project("handy", None, &[(HOST_CLUSTER, HARD)]))?;
-    wait::until("get -w shows the project", Duration::from_secs(20), || {
+    wait::until("get -w shows the project", Duration::from_mins(2), || {
         let lines: Vec<String> = seen.try_iter().collect();
         let found = lines.iter().any(|line| line.ends_with("/handy"));
         Ok(if found { Progress::Done(()) } else { Progress::Pending(lines.join(",")) })
     })?;
-    watcher.kill()?;
-    watcher.wait()?;
+    drop(watcher);
     until_active(k, "handy")?;
     contains(&k.run(&["describe", "project", "handy"])?, &["Name:", "handy", "Spec:", "Status:"])?;
     let mut edit = k.command(&["edit", "project", "handy"]);
-    let edited = edit.env("KUBE_EDITOR", "sed -i s/displayName:.handy/displayName:\\ edited/").output()?;
+    let edited = output(edit.env("KUBE_EDITOR", "sed -i s/displayName:.handy/displayName:\\ edited/"))?;
     ensure!(edited.status.success(), "edit: {}", String::from_utf8_lossy(&edited.stderr));
     job::until_field(k, &["project", "handy"], "/spec/displayName", &json!("edited"))?;
     let ghost = project("ghost", None, &[]).to_string();
@@ -82,14 +82,14 @@ pub(super) fn conveniences(instance: &Instance) -> Result<()> {
         apply(k, &namespace("handy", HOST_CLUSTER, &format!("handy-{number}"), SMALL))?;
     }
     until_available(k, "handy", &format!("{HOST_CLUSTER}-handy-2"))?;
-    k.run(&["delete", "bns", "--all", "-n", "handy", "--timeout=60s"])?;
-    k.run(&["delete", "project", "handy", "--timeout=60s"])?;
+    k.run(&["delete", "bns", "--all", "-n", "handy", "--timeout=120s"])?;
+    k.run(&["delete", "project", "handy", "--timeout=120s"])?;
     until_gone(k, &["project", "handy"])
 }
 
-fn watch(k: &Kubectl, args: &[&str]) -> Result<(mpsc::Receiver<String>, std::process::Child)> {
-    let mut child = k.command(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let out = child.stdout.take().context("no output")?;
+fn watch(k: &Kubectl, args: &[&str]) -> Result<(mpsc::Receiver<String>, Background)> {
+    let mut watcher = Background::spawn(k.command(args).stdout(Stdio::piped()).stderr(Stdio::null()))?;
+    let out = watcher.child()?.stdout.take().context("no output")?;
     let (send, receive) = mpsc::sync_channel(LINES_MAX);
     std::thread::spawn(move || {
         for line in BufReader::new(out).lines().map_while(Result::ok) {
@@ -98,5 +98,5 @@ fn watch(k: &Kubectl, args: &[&str]) -> Result<(mpsc::Receiver<String>, std::pro
             }
         }
     });
-    Ok((receive, child))
+    Ok((receive, watcher))
 }

@@ -1,14 +1,15 @@
+use super::background::Background;
 use anyhow::{Context, Result};
 use instance::job::{Hard, apply, project, until_active, until_gone};
 use instance::kubectl::Kubectl;
 use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance};
 use std::io::Read as _;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_mins(2);
 const HARD: Hard<'_> = &[("cpu", "1")];
 const COLUMNS: &str = "custom-columns=NAME:.metadata.name,SHOWN:.spec.displayName";
 const TEMPLATE: &str = "go-template={{.metadata.name}}={{.spec.displayName}}{{\"\\n\"}}";
@@ -49,15 +50,16 @@ const WATCH_CASES: &[WatchCase] = &[
 
 /// A running `kubectl get -w` and what it has printed.
 struct WatchProcess {
-    child: Child,
+    _process: Background,
     printed: Arc<Mutex<String>>,
 }
 
 impl WatchProcess {
     fn start(kubectl: &Kubectl, args: &[&str]) -> Result<Self> {
         let args: Vec<&str> = ["get", "projects", "-w"].iter().chain(args).copied().collect();
-        let mut child = kubectl.command(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-        let mut out = child.stdout.take().context("no output")?;
+        let mut command = kubectl.command(&args);
+        let mut process = Background::spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()))?;
+        let mut out = process.child()?.stdout.take().context("no output")?;
         let printed = Arc::new(Mutex::new(String::new()));
         let collected = Arc::clone(&printed);
         std::thread::spawn(move || {
@@ -67,7 +69,7 @@ impl WatchProcess {
                 collected.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
             }
         });
-        Ok(Self { child, printed })
+        Ok(Self { _process: process, printed })
     }
 
     fn prints(&self, form: &[&str], wanted: &[&str]) -> Result<()> {
@@ -79,13 +81,6 @@ impl WatchProcess {
                 Progress::Pending(text)
             })
         })
-    }
-}
-
-impl Drop for WatchProcess {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
     }
 }
 

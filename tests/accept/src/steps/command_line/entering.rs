@@ -1,4 +1,5 @@
 use super::{PROGRAM, contains};
+use crate::steps::background::Background;
 use anyhow::{Context, Result, ensure};
 use instance::kubectl::Kubectl;
 use instance::pki::Pki;
@@ -58,17 +59,15 @@ fn logs_in(instance: &Instance, program: &Kubectl) -> Result<()> {
     ];
     let mut args = vec!["login", "--print-url", "--scope", "profile"];
     args.extend(flags.iter().map(String::as_str));
-    let mut child = program.command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-    let mut told =
-        BufReader::new(child.stderr.take().context("nothing is told")?).lines().map_while(Result::ok);
-    let address = told.find(|line| line.trim_start().starts_with("https://")).context("no address");
-    let entered = address.and_then(|address| identity::enter(&instance.layout, PERSON, address.trim()));
-    if entered.is_err() {
-        child.kill()?;
-    }
+    let mut command = program.command(&args);
+    let mut running = Background::spawn(command.stdout(Stdio::null()).stderr(Stdio::piped()))?;
+    let mut told = BufReader::new(running.child()?.stderr.take().context("nothing is told")?)
+        .lines()
+        .map_while(Result::ok);
+    let address = told.find(|line| line.trim_start().starts_with("https://")).context("no address")?;
+    identity::enter(&instance.layout, PERSON, address.trim())?;
     let rest: Vec<String> = told.collect();
-    let status = child.wait()?;
-    entered?;
+    let status = running.output()?.status;
     ensure!(status.success(), "login ended with {status}: {}", rest.join("\n"));
     contains(&rest.join("\n"), &["logged in as alice", "the context business"])
 }

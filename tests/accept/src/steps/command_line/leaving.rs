@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The command line is wrong.
 const USAGE: i32 = 2;
-const SOON: Duration = Duration::from_mins(2);
+const SOON: Duration = Duration::from_mins(4);
 const NAMESPACE: &str = "leaving";
 
 /// A cluster leaves: what ties it is told, each owner's part is drained, and it is forgotten when it is empty. Then it comes back

@@ -20,7 +20,7 @@ const TIMES: LeaseTimes = LeaseTimes { lease: 6, renew: 4, retry: 1, write: 3 };
 /// What each has for itself, and what only the first does.
 const OWN: [&str; 5] =
     ["--admin-bind=", "--identity=", "--issuer-", "--signers-kubeconfig=", "--endpoints-kubeconfig="];
-const SOON: Duration = Duration::from_mins(1);
+const SOON: Duration = Duration::from_mins(3);
 /// Between two looks at who works in which share.
 const LOOK: Duration = Duration::from_millis(200);
 const LEADING: &str = "business_controller_leading{share=\"";

@@ -57,7 +57,13 @@ impl Acknowledged {
 /// Requests under way, until [`Load::end`].
 pub(super) struct Load {
     end: Arc<AtomicBool>,
-    running: JoinHandle<Result<WriteResults>>,
+    running: Option<JoinHandle<Result<WriteResults>>>,
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The results of all requests.
@@ -106,13 +112,14 @@ impl Load {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(write_all(ways, plan, acknowledged, told))
         });
-        Self { end, running }
+        Self { end, running: Some(running) }
     }
 
     /// Ends it, and gives what was answered.
-    pub(super) fn end(self) -> Result<WriteResults> {
+    pub(super) fn end(mut self) -> Result<WriteResults> {
         self.end.store(true, Ordering::Relaxed);
-        let Ok(written) = self.running.join() else { bail!("the load died") };
+        let running = self.running.take().context("it was ended before")?;
+        let Ok(written) = running.join() else { bail!("the load died") };
         written
     }
 }

@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(100);
 /// How long an answer may take to begin.
 const BEGUN: Duration = Duration::from_secs(20);
 /// Until a watch must have been told everything.
-const LATE: Duration = Duration::from_secs(30);
+const LATE: Duration = Duration::from_mins(2);
 /// Between two lists.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Objects on a page.
