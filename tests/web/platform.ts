@@ -17,11 +17,32 @@ export interface Platform {
   /** Whether the server can be replaced here. */
   readonly restarts: boolean;
   restart(): Promise<void>;
+  /** After a test that failed: makes what tests change what it was before them. */
+  restore(): void;
   stop(): Promise<void>;
 }
 
+const GROUP_PATH = "/apis/business.tkestack.io/v1";
+const COMMAND_MILLISECONDS = 120_000;
+/** What `cargo xtask up` and objects.yaml say of the objects that tests change. */
+const INITIAL = [
+  ["memberclusters", "local", { cordoned: false, displayName: null }],
+  ["tenants", "acme", { clusters: { local: { hard: { "requests.cpu": "20" } } } }],
+  ["projects", "shop", {
+    displayName: "shop",
+    access: [{ kind: "Group", name: "shop-developers", role: "edit" }, { kind: "User", name: "dave", role: "view" }],
+    clusters: { local: { hard: { "requests.cpu": "10" } } },
+  }],
+  ["projects", "data", { displayName: "数据平台", clusters: { local: { hard: { "requests.cpu": "6" } } } }],
+] as const;
+/** What operators and administrators do to objects, undone: the path, and what is sent to it. */
+const UNDONE = [
+  [`${GROUP_PATH}/projects/shop/unlock`, { reason: "a test failed" }],
+  [`${GROUP_PATH}/namespaces/data/namespaces/local-batch/transfer`, { project: "shop", reason: "a test failed" }],
+] as const;
+
 /** So long a replica takes at most until kube-apiserver reaches it again. */
-const REACHED_MILLISECONDS = 30_000;
+const REACHED_MILLISECONDS = 120_000;
 const DIST = process.env["DIST"] ?? fileURLToPath(new URL("../../web/dist", import.meta.url));
 
 export async function openPlatform(projects = 0): Promise<Platform> {
@@ -38,16 +59,26 @@ class RealPlatform implements Platform {
   change(plural: string, namespace: string | undefined, name: string, patch: object): void {
     const place = namespace ? ["--namespace", namespace] : [];
     const what = `${plural}.v1.business.tkestack.io`;
-    execFileSync("kubectl", ["patch", what, name, ...place, "--type=merge", "--patch", JSON.stringify(patch)]);
+    const args = ["patch", what, name, ...place, "--type=merge", "--patch", JSON.stringify(patch)];
+    execFileSync("kubectl", args, { timeout: COMMAND_MILLISECONDS });
   }
 
   async restart(): Promise<void> {
-    execSync(process.env["CONSOLE_RESTART"] ?? "false", { stdio: "inherit" });
+    execSync(process.env["CONSOLE_RESTART"] ?? "false", { stdio: "inherit", timeout: REACHED_MILLISECONDS * 2 });
     // Until then kube-apiserver answers 503, after which kubectl gives up.
     const end = Date.now() + REACHED_MILLISECONDS;
-    while (spawnSync("kubectl", ["get", "projects.v1.business.tkestack.io"], { stdio: "ignore" }).status !== 0) {
+    while (spawnSync("kubectl", ["get", "projects.v1.business.tkestack.io"], { stdio: "ignore", timeout: COMMAND_MILLISECONDS }).status !== 0) {
       if (Date.now() > end) throw new Error("kube-apiserver does not reach the replica that was started again");
       await pause(100);
+    }
+  }
+
+  restore(): void {
+    // What was not changed is refused, and stays.
+    const run = (args: readonly string[], input = "") => spawnSync("kubectl", args, { input, timeout: COMMAND_MILLISECONDS });
+    for (const [path, body] of UNDONE) run(["create", "--raw", path, "-f", "-"], JSON.stringify(body));
+    for (const [plural, name, spec] of INITIAL) {
+      run(["patch", `${plural}.v1.business.tkestack.io`, name, "--type=merge", "--patch", JSON.stringify({ spec })]);
     }
   }
 
@@ -73,6 +104,9 @@ class SimulatedPlatform implements Platform {
     await this.standIn.stop();
     await this.standIn.start(Number(new URL(this.origin).port));
   }
+
+  /** Playwright ends the worker of a test that failed, and its stand-in with it. */
+  restore(): void {}
 
   async stop(): Promise<void> {
     await this.standIn.stop();

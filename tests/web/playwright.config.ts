@@ -18,13 +18,14 @@ export default defineConfig({
     { name: "look", workers: 1, testMatch: LOOKING, grepInvert: LEFT_OUT },
     { name: "alone", workers: 1, grep: ALONE, grepInvert: LEFT_OUT, dependencies: ["act", "look"] },
   ],
-  timeout: 120_000,
-  expect: { timeout: 10_000 },
+  // Several times what a usual machine needs: each wait ends as soon as its condition holds.
+  timeout: 160_000,
+  expect: { timeout: 30_000 },
   reporter: [["list"]],
   use: {
     ignoreHTTPSErrors: true,
     trace: "retain-on-failure",
-    actionTimeout: 15_000,
+    actionTimeout: 45_000,
     launchOptions: { executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args },
   },
 });

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 
 const [state, name] = process.argv.slice(2);
-const DEADLINE_MILLISECONDS = 30_000;
+const DEADLINE_MILLISECONDS = 120_000;
 
 function pid() {
   const child = JSON.parse(readFileSync(state, "utf8")).children.find((child) => child.name === name);

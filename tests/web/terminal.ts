@@ -18,7 +18,7 @@ interface LoginServer {
   authority: string;
 }
 
-const DEADLINE_MILLISECONDS = 60_000;
+const DEADLINE_MILLISECONDS = 120_000;
 const PROGRAM = "kubectl-business";
 /** Where the provider sends a browser back to. */
 const LISTENER = /^http:\/\/127\.0\.0\.1:\d+\/callback\?/;

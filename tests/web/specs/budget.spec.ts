@@ -130,7 +130,7 @@ test("what nobody has judged is not called refused, and is asked again", async (
   await expect(page.getByText(words("form.refused"))).toHaveCount(0);
   await expect(page.getByText(words("form.unknown"))).toHaveCount(0);
   await page.unroute(questions);
-  await expect(page.getByText(words("form.fits"))).toBeVisible({ timeout: 20_000 });
+  await expect(page.getByText(words("form.fits"))).toBeVisible({ timeout: 90_000 });
   await page.route(/\/namespaces$/, (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
   await page.getByRole("button", { name: words("form.create") }).click();
   await expect(told.getByText(words("form.unknown"))).toBeVisible();

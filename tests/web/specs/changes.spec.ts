@@ -244,8 +244,9 @@ test("who goes elsewhere while a write runs is not brought back", async ({ conso
   const projects = page.getByRole("heading", { name: words("projects.title") });
   await expect(projects).toBeVisible();
   answer();
-  await written;
-  await page.waitForTimeout(500);
+  await (await written).finished();
+  // The page has handled the answer when it has drawn twice.
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
   await expect(projects).toBeVisible();
 });
 

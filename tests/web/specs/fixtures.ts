@@ -30,7 +30,7 @@ const SIZES = [
 ];
 
 /** With what a test lasts at most, before the page would exchange the token, which providers give out once. */
-const FRESH_MILLISECONDS = 100_000;
+const FRESH_MILLISECONDS = 60_000;
 /** A row of the tree is called by its project and how full it is: what else stands in it are buttons and bars with names of their own. */
 const ROW_NAMED_APART = /^label-content-name-mismatch: <div class="tree-row" /;
 const CONTRAST = "color-contrast";
@@ -57,7 +57,7 @@ function watchFaults(page: Page, faults: string[]): void {
   });
 }
 
-export const test = base.extend<{ console: Console; faults: string[] }, { platform: Platform; sessions: Map<string, Kept> }>({
+export const test = base.extend<{ console: Console; faults: string[]; restored: void }, { platform: Platform; sessions: Map<string, Kept> }>({
   platform: [
     async ({}, use) => {
       const platform = await openPlatform();
@@ -73,6 +73,14 @@ export const test = base.extend<{ console: Console; faults: string[] }, { platfo
       watchFaults(page, faults);
       await use(faults);
       expect(faults).toEqual([]);
+    },
+    { auto: true },
+  ],
+  /** What a test that failed has left behind does not make others fail. */
+  restored: [
+    async ({ platform }, use, info) => {
+      await use();
+      if (info.status !== info.expectedStatus) platform.restore();
     },
     { auto: true },
   ],

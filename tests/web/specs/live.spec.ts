@@ -96,7 +96,7 @@ test("before anything is read nothing is said of what there is", async ({ consol
     for (const key of ["projects.none", "state.notfound", "findings.none", "findings.none.own"]) await expect(page.getByText(words(key))).toHaveCount(0);
     await expect(page.getByText(words("projects.count", { count: "0" }))).toHaveCount(0);
     await page.unroute(COLLECTIONS);
-    await expect(page.getByText(words("state.unread", { why }))).toHaveCount(0, { timeout: 20_000 });
+    await expect(page.getByText(words("state.unread", { why }))).toHaveCount(0, { timeout: 90_000 });
   }
 });
 
@@ -117,8 +117,8 @@ test("a page that is cut off says so, goes on by itself, and shows what it has m
   const fresh = `Missed ${Date.now()}`;
   platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
   isCut = false;
-  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 20_000 });
-  await expect(notice).toHaveCount(0, { timeout: 20_000 });
+  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 90_000 });
+  await expect(notice).toHaveCount(0, { timeout: 90_000 });
 });
 
 test("a server that is replaced while one looks: the page goes on, and sees what comes after", { tag: "@alone" }, async ({ console, platform }) => {
@@ -128,5 +128,5 @@ test("a server that is replaced while one looks: the page goes on, and sees what
   await platform.restart();
   const fresh = `After ${Date.now()}`;
   platform.change("projects", undefined, "shop", { spec: { displayName: fresh } });
-  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 30_000 });
+  await expect(page.getByText(fresh).first()).toBeVisible({ timeout: 90_000 });
 });

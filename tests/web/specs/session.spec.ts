@@ -76,7 +76,7 @@ test("a session that is refused is told with the reason", async ({ page, platfor
   await expect(told).toContainText(message);
   await expect(page.getByText(words("state.offline"))).toHaveCount(0);
   await page.unroute("**/console/session");
-  await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible({ timeout: 20_000 });
+  await expect(page.getByRole("heading", { name: words("login.title") })).toBeVisible({ timeout: 90_000 });
 });
 
 test("a login that fails is told, and begins again where it was going", { tag: "@real" }, async ({ console, page, platform }) => {
@@ -105,7 +105,7 @@ test("one question that fails does not take an operator's pages away", async ({ 
     return failed === 1 ? route.abort() : route.continue();
   });
   await console.as("oscar");
-  await expect(page.getByRole("link", { name: words("nav.clusters"), exact: true })).toBeVisible({ timeout: 20_000 });
+  await expect(page.getByRole("link", { name: words("nav.clusters"), exact: true })).toBeVisible({ timeout: 90_000 });
   expect(failed).toBeGreaterThan(1);
 });
 

@@ -36,7 +36,7 @@ test.describe("the same in the page and in the terminal", { tag: "@real" }, () =
     await expect(page.getByText(words("form.fits"))).toBeVisible();
     await page.getByRole("button", { name: words("form.create") }).click();
     await expect(page).toHaveURL(/namespaces\/local-checkout$/);
-    await expect(page.getByText("shop · Available")).toBeVisible({ timeout: 20_000 });
+    await expect(page.getByText("shop · Available")).toBeVisible({ timeout: 90_000 });
     expect(bob.business("describe", "namespace", "local-checkout", "-n", "shop").text).toContain("Available");
 
     const downloading = page.waitForEvent("download");
@@ -46,7 +46,7 @@ test.describe("the same in the page and in the terminal", { tag: "@real" }, () =
     expect(bob.kubectlWith(file, "create", "configmap", "made-by-bob").code).toBe(0);
     expect(bob.kubectlWith(file, "get", "configmaps", "--namespace", "kube-system").text).toContain("Forbidden");
     expect(bob.kubectl("delete", "bns", "local-checkout", "-n", "shop", "--wait=false").code).toBe(0);
-    await expect(page.getByText(words("state.notfound.text"))).toBeVisible({ timeout: 20_000 });
+    await expect(page.getByText(words("state.notfound.text"))).toBeVisible({ timeout: 90_000 });
   });
 
   test("a tenant's administrator gives a role, moves budget, and sees what is being released", async ({ console, page, platform }) => {
@@ -121,7 +121,7 @@ test.describe("the same in the page and in the terminal", { tag: "@real" }, () =
     // It is gone from the project, and its charge stays, in page and terminal, for him and for her.
     for (const one of [page, hers]) {
       const releasing = one.getByRole("region", { name: words("project.releasing") }).first();
-      await expect(releasing.getByText(WHY)).toBeVisible({ timeout: 20_000 });
+      await expect(releasing.getByText(WHY)).toBeVisible({ timeout: 90_000 });
       await one.goto(platform.origin + PAGES.findings);
       await expect(one.getByRole("row", { name: /member-2\/reports/ }).getByText(words("found.abandoned"))).toBeVisible();
     }
