@@ -1,22 +1,22 @@
-/// Helm itself.
+/// The helm command.
 mod helm;
-/// CRDs of others.
+/// CRDs of other projects.
 mod foreign;
-/// Every choice of values.
+/// The chart with many combinations of values.
 mod matrix;
-/// What a release has for kubectl.
+/// The manifests of a release that people apply with kubectl.
 mod manifests;
-/// What single values do.
+/// The effect of single values.
 mod choices;
-/// A release of an older chart.
+/// The upgrade from an older chart.
 mod older;
-/// In place of cert-manager.
+/// Does what cert-manager does.
 mod certificates;
-/// In place of a kubelet.
+/// Does what a kubelet does.
 mod pod;
-/// Alerts and dashboard.
+/// Alert rules and the dashboard.
 mod figures;
-/// From installation to the end.
+/// A release from install to uninstall.
 mod release;
 
 use anyhow::Result;
@@ -26,19 +26,19 @@ use instance::layout::Layout;
 use instance::{Instance, Options, up};
 use terminal::say;
 
-/// The chart on a real kube-apiserver, by the real Helm, with a database that has a certificate.
+/// Tests the chart with the real helm on a real kube-apiserver, and with a PostgreSQL that uses TLS.
 pub(crate) fn check() -> Result<()> {
     let layout = Layout::of_manifests();
     up::clear(&layout)?;
     let options = Options { bare: true, database_tls: true, ..Options::default() };
     let instance = Instance::start(&layout, &options)?;
-    let outcome = tried(&instance);
+    let outcome = run_all(&instance);
     instance.stop()?;
     outcome?;
     up::clear(&layout)
 }
 
-fn tried(instance: &Instance) -> Result<()> {
+fn run_all(instance: &Instance) -> Result<()> {
     let kubectl = &instance.kubectl;
     let Some(helm) = Helm::find(kubectl, &instance.layout.path("home")) else {
         say::skipped("Helm's program is not there: the chart is not tried");
@@ -61,12 +61,12 @@ fn tried(instance: &Instance) -> Result<()> {
     say::step("a release of a chart with fewer values is upgraded", || {
         older::check(kubectl, &helm, &instance.layout.path("older"))
     })?;
-    let questions = PromQueries::of(kubectl)?;
+    let queries = PromQueries::of(kubectl)?;
     say::step("alerts fire when they should, and the dashboard is sound", || {
-        questions.check(&instance.layout.path("rules")).and_then(|()| questions.loads())
+        queries.check_rules(&instance.layout.path("rules")).and_then(|()| queries.check_dashboard())
     })?;
     if foreign {
-        release::check(instance, &helm, &archive, &questions)?;
+        release::check(instance, &helm, &archive, &queries)?;
     }
     Ok(())
 }

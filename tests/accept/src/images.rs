@@ -30,7 +30,7 @@ const CONTROLLER: &str = "business-controller";
 /// Where the database is in the Secret of docs/install.md; the name servers of the pods know it.
 const DATABASE_HOST: &str = "postgres.databases.svc.cluster.local";
 const HOST: &str = "127.0.0.1";
-const READY: Duration = Duration::from_mins(1);
+const READY: Duration = Duration::from_mins(3);
 
 /// Starts both, and looks at them as a kubelet and kube-apiserver do.
 pub(crate) fn check() -> Result<Count> {

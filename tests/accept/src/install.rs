@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-const AGGREGATED: Duration = Duration::from_secs(20);
+const AGGREGATED: Duration = Duration::from_mins(2);
 
 /// Their kinds need an operator that this machine does not run: only what they name is looked at.
 const FOREIGN: [&str; 2] = [CERT_MANAGER, "monitoring.coreos.com/"];

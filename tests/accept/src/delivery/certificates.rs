@@ -1,4 +1,4 @@
-//! What cert-manager does with the objects of the chart.
+//! Does what cert-manager does with the objects of the chart.
 
 use crate::json::text;
 use anyhow::{Context as _, Result};
@@ -9,18 +9,18 @@ use instance::manifests::{APISERVICE, NAMESPACE};
 use instance::pki::{CertificateSubject, Pki, Use};
 use serde_json::{Value, json};
 
-/// Makes the Secret of each Certificate that has none, and writes caBundle where the APIService asks for it.
+/// Creates the Secret of each Certificate that has none, and sets caBundle of the APIService.
 pub(super) fn issue(kubectl: &Kubectl, pki: &Pki) -> Result<()> {
     let certificates = kubectl.json(&["get", "certificates.cert-manager.io", "--namespace", NAMESPACE])?;
     for certificate in certificates.get("items").and_then(Value::as_array).into_iter().flatten() {
         if certificate.pointer("/spec/isCA") != Some(&json!(true)) {
-            one(kubectl, pki, certificate)?;
+            create_secret(kubectl, pki, certificate)?;
         }
     }
-    inject(kubectl)
+    set_ca_bundle(kubectl)
 }
 
-fn one(kubectl: &Kubectl, pki: &Pki, certificate: &Value) -> Result<()> {
+fn create_secret(kubectl: &Kubectl, pki: &Pki, certificate: &Value) -> Result<()> {
     let secret = text(certificate, "/spec/secretName");
     if kubectl.json_or_nothing(&["get", "secret", secret, "-n", NAMESPACE, "--ignore-not-found"])?.is_some() {
         return Ok(());
@@ -45,7 +45,7 @@ fn one(kubectl: &Kubectl, pki: &Pki, certificate: &Value) -> Result<()> {
     kubectl.apply(&object.to_string()).map(drop)
 }
 
-fn inject(kubectl: &Kubectl) -> Result<()> {
+fn set_ca_bundle(kubectl: &Kubectl) -> Result<()> {
     let registration = kubectl.json(&["get", "apiservice", APISERVICE])?;
     let from = text(&registration, "/metadata/annotations/cert-manager.io~1inject-ca-from");
     let Some((namespace, name)) = from.split_once('/') else { return Ok(()) };

@@ -14,13 +14,13 @@ const CONTAINER: &str = "/spec/template/spec/containers/0";
 pub(super) fn check(helm: &Helm, dir: &Path) -> Result<()> {
     pinned(helm)?;
     placed(helm)?;
-    given_ids(helm)?;
-    ends_later(helm)?;
-    scaled(helm)?;
-    forbidden(helm)?;
-    given_anew(helm)?;
-    reads_a_standby(helm)?;
-    logged_in(helm)?;
+    fixed_ids(helm)?;
+    grace_period(helm)?;
+    replicas(helm)?;
+    forbidden_namespaces(helm)?;
+    overrides(helm)?;
+    standby(helm)?;
+    console_issuers(helm)?;
     labelled(helm, dir)
 }
 
@@ -29,7 +29,7 @@ fn deployment<'a>(objects: &'a [Value], name: &str) -> Result<&'a Value> {
     objects.iter().find(is_it).with_context(|| format!("no Deployment {name}"))
 }
 
-/// No image is left that a tag could change: those of both programs, of the jobs, of the test and of the tunnel.
+/// With digests, each image is named by its digest: of both programs, of the jobs, of the test and of the tunnel.
 fn pinned(helm: &Helm) -> Result<()> {
     let digest = format!("sha256:{:064x}", 7);
     let set = format!("api.digest={digest},controller.digest={digest},tunnel.image=proxy-server@{digest}");
@@ -45,7 +45,7 @@ fn pinned(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Whatever runs the image of business-api runs where that may.
+/// All pods with the image of business-api have its nodeSelector and tolerations.
 fn placed(helm: &Helm) -> Result<()> {
     let set = "certificates.provider=job,api.nodeSelector.disk=ssd,api.tolerations[0].operator=Exists";
     let objects = Value::from(helm.template_with(NAMESPACE, &chart(), &[set])?);
@@ -62,8 +62,8 @@ fn placed(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Where the cluster gives ids, no pod asks for one: of programs, jobs and the test.
-fn given_ids(helm: &Helm) -> Result<()> {
+/// Without `fixedIds`, no pod of programs, jobs or the test sets user or group ids: the cluster assigns them.
+fn fixed_ids(helm: &Helm) -> Result<()> {
     for (fixed, wanted) in [("true", [5, 5, 2]), ("false", [0, 0, 0])] {
         let set =
             format!("certificates.provider=job,people.enabled=true,tunnel.enabled=true,fixedIds={fixed}");
@@ -79,8 +79,8 @@ fn given_ids(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// A longer --shutdown-delay of business-api has the time that it takes.
-fn ends_later(helm: &Helm) -> Result<()> {
+/// terminationGracePeriodSeconds allows a longer --shutdown-delay of business-api.
+fn grace_period(helm: &Helm) -> Result<()> {
     let set = "api.extraArgs={--shutdown-delay=60s},api.terminationGracePeriodSeconds=125";
     let objects = helm.template_with(NAMESPACE, &chart(), &[set])?;
     for (name, wanted) in [(API, 125), (CONTROLLER, 30)] {
@@ -91,8 +91,8 @@ fn ends_later(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// With an autoscaler it says how many replicas there are; but none, as before a restore is declared, are none.
-fn scaled(helm: &Helm) -> Result<()> {
+/// With an autoscaler the chart sets no replicas. But 0 replicas, as during a restore, stay 0.
+fn replicas(helm: &Helm) -> Result<()> {
     for (set, wanted) in [
         ("api.replicas=3", Some(json!(3))),
         ("api.autoscaling.enabled=true", None),
@@ -105,8 +105,9 @@ fn scaled(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Both programs are told the same, wherever the release is: tke-business is the controller's in every member cluster.
-fn forbidden(helm: &Helm) -> Result<()> {
+/// Both programs get the same --forbidden-namespaces in each namespace of the release. tke-business always belongs to it:
+/// the controller uses it in each member cluster.
+fn forbidden_namespaces(helm: &Helm) -> Result<()> {
     let always = "--forbidden-namespaces=default,kube-*,tke-business,tke-business-members";
     for (namespace, set, wanted) in [
         (NAMESPACE, "image.tag=x", None),
@@ -124,8 +125,8 @@ fn forbidden(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// What people add under a name that the chart has takes its place.
-fn given_anew(helm: &Helm) -> Result<()> {
+/// An extra variable, volume or mount replaces the chart's own of the same name.
+fn overrides(helm: &Helm) -> Result<()> {
     let objects = helm.template_with(
         NAMESPACE,
         &chart(),
@@ -149,14 +150,14 @@ fn given_anew(helm: &Helm) -> Result<()> {
     ensure!(tls == [&json!({"name": "tls", "secret": {"secretName": "another"}})], "{tls:?}");
     let mounts = of(&format!("{CONTAINER}/volumeMounts"), "/mountPath", "/tls");
     ensure!(mounts == [&json!({"name": "console", "mountPath": "/tls"})], "{mounts:?}");
-    // What the chart adds by itself stays.
+    // The chart's other volumes stay.
     let issuer = of("/spec/template/spec/volumes", "/name", "issuer");
     ensure!(issuer.len() == 1, "{issuer:?}");
     Ok(())
 }
 
-/// As docs/operations/database.md has it: the password of the standby is in a Secret alone.
-fn reads_a_standby(helm: &Helm) -> Result<()> {
+/// The configuration of docs/operations/database.md: the URL of the standby comes from a Secret.
+fn standby(helm: &Helm) -> Result<()> {
     let reference = "api.extraEnv[0].valueFrom.secretKeyRef.name=business-standby,api.extraEnv[0].valueFrom.secretKeyRef.key=url";
     let objects =
         helm.template_with(NAMESPACE, &chart(), &["api.extraEnv[0].name=READ_FROM_URL", reference])?;
@@ -168,8 +169,8 @@ fn reads_a_standby(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// A console has issuers by the ConfigMap, or by flags of people's own, which go over those of the chart.
-fn logged_in(helm: &Helm) -> Result<()> {
+/// The console's issuers come from the ConfigMap or from extra flags; an extra flag replaces the chart's own.
+fn console_issuers(helm: &Helm) -> Result<()> {
     let console = "console.enabled=true,console.origins={https://console.example.org}";
     for more in [
         "authentication.configMapName=business-authentication",
@@ -187,7 +188,7 @@ fn logged_in(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// A version with build metadata, whose `+` no label takes.
+/// A version with build metadata renders to a valid label, which cannot have `+`.
 fn labelled(helm: &Helm, dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     let to = dir.to_string_lossy().into_owned();

@@ -1,27 +1,32 @@
-//! Alerts and dashboard: promtool accepts the rules, each alert fires when it should, all queried metrics exist.
+//! Tests the alert rules and the dashboard: promtool accepts the rules, each alert fires when it should, and programs
+//! export each metric that is queried.
 
 use crate::json::{list, text};
 use anyhow::{Context as _, Result, bail, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::manifests;
+use instance::process;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use terminal::say;
 
-/// What the names of metrics begin with that our programs and kube-apiserver export.
+/// Prefixes of the metrics that our programs and kube-apiserver export.
 const PREFIXES: [&str; 6] =
     ["aggregator_", "apiserver_", "authentication_", "business_", "kubernetes_", "store_"];
-/// Exported where a tunnel is, by the step that has one; and once a file of issuers was read again, as tests of apiserver do.
-const ELSEWHERE: [&str; 2] = [
+/// Metrics that are not exported here. The first needs a tunnel, which the acceptance test has; the second needs a reload
+/// of the `AuthenticationConfiguration`, which tests of the crate apiserver do.
+const NOT_EXPORTED_HERE: [&str; 2] = [
     "business_controller_tunnel_certificate_expiration_timestamp_seconds",
     "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds",
 ];
 const TESTS: &str = "tests/accept/deploy/alerts_test.yaml";
+const TESTED: Duration = Duration::from_mins(5);
 
-/// The `PromQL` queries of the component monitoring: its alert rules and its dashboard.
+/// The alert rules and the dashboard of the component monitoring, with their `PromQL` queries.
 #[derive(Debug)]
 pub(super) struct PromQueries {
     rules: Value,
@@ -40,8 +45,8 @@ impl PromQueries {
         Ok(Self { rules: find("PrometheusRule", "/spec").context("no rules")?, dashboard })
     }
 
-    /// promtool's checks, and our tests of the rules.
-    pub(super) fn check(&self, dir: &Path) -> Result<()> {
+    /// Runs promtool's lint and the unit tests of the rules.
+    pub(super) fn check_rules(&self, dir: &Path) -> Result<()> {
         let program = layout::bin().join("promtool");
         if !program.exists() {
             say::skipped("promtool's program is not there: alert rules are not tried");
@@ -58,7 +63,8 @@ impl PromQueries {
             &["check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"][..],
             &["test", "rules", "tests.yaml"],
         ] {
-            let output = Command::new(&program).args(args).current_dir(dir).output()?;
+            let mut promtool = Command::new(&program);
+            let output = process::output_within(promtool.args(args).current_dir(dir), None, TESTED)?;
             let (said, complaint) =
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             ensure!(output.status.success(), "promtool {}: {said}{complaint}", args.join(" "));
@@ -76,21 +82,22 @@ impl PromQueries {
         alerts.chain(panels.map(|target| text(target, "/expr"))).collect()
     }
 
-    /// Every metric that is asked for is in these texts, as scrapers read them.
-    pub(super) fn are_answered(&self, exported: &[String]) -> Result<()> {
-        let known: BTreeSet<&str> = exported.iter().flat_map(|text| text.lines()).filter_map(name).collect();
+    /// Each queried metric is in these texts of `/metrics`.
+    pub(super) fn check_metrics(&self, exported: &[String]) -> Result<()> {
+        let known: BTreeSet<&str> =
+            exported.iter().flat_map(|text| text.lines()).filter_map(metric_of_line).collect();
         for expression in self.expressions() {
-            let names = metrics(expression);
+            let names = metrics_of_expression(expression);
             ensure!(!names.is_empty() || expression.contains("up{"), "{expression} asks for nothing of ours");
-            for metric in names.iter().filter(|metric| !ELSEWHERE.contains(&metric.as_str())) {
+            for metric in names.iter().filter(|metric| !NOT_EXPORTED_HERE.contains(&metric.as_str())) {
                 ensure!(known.contains(metric.as_str()), "{metric} is exported by nobody: {expression}");
             }
         }
         Ok(())
     }
 
-    /// Grafana loads it: each panel has a title, a place of its own, a source and questions.
-    pub(super) fn loads(&self) -> Result<()> {
+    /// Grafana can load the dashboard: each panel has a title, a unique id, a grid position, a data source and queries.
+    pub(super) fn check_dashboard(&self) -> Result<()> {
         let mut ids = BTreeSet::new();
         let mut panels = 0;
         for panel in list(&self.dashboard, "/panels") {
@@ -113,14 +120,14 @@ fn rules(spec: &Value) -> impl Iterator<Item = &Value> {
     list(spec, "/groups").flat_map(|group| list(group, "/rules"))
 }
 
-/// The metric of a line of a scraper's text, comments included: one that nothing has happened to has only its type.
-fn name(line: &str) -> Option<&str> {
+/// The metric of a line of `/metrics`. Also of a TYPE comment, because a metric without samples has only that.
+fn metric_of_line(line: &str) -> Option<&str> {
     let line = line.strip_prefix("# TYPE ").unwrap_or(line);
     line.split(['{', ' ']).next().filter(|name| !name.is_empty())
 }
 
-/// The metrics that an expression names, as their types are called: without what histograms and counters end with.
-fn metrics(expression: &str) -> BTreeSet<String> {
+/// The metrics of an expression, as their TYPE comments name them: without the suffixes of histograms and counters.
+fn metrics_of_expression(expression: &str) -> BTreeSet<String> {
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let ours = words.filter(|word| PREFIXES.iter().any(|prefix| word.starts_with(prefix)));
     ours.map(|word| {
@@ -134,8 +141,8 @@ fn metrics(expression: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    /// Of these each replica of the controller counts what is in its own clusters.
-    const IN_PARTS: [&str; 5] = [
+    /// Each replica of the controller exports these for its own clusters only.
+    const PER_REPLICA: [&str; 5] = [
         "business_controller_members",
         "business_controller_credentials",
         "business_controller_orphans",
@@ -150,7 +157,7 @@ mod tests {
         let targets = list(&dashboard, "/panels").flat_map(|panel| list(panel, "/targets"));
         let mut shown = 0;
         for expression in targets.map(|target| text(target, "/expr")) {
-            if IN_PARTS.iter().any(|part| expression.contains(part)) {
+            if PER_REPLICA.iter().any(|part| expression.contains(part)) {
                 assert!(expression.starts_with("sum"), "{expression}");
                 shown += 1;
             }
@@ -161,9 +168,9 @@ mod tests {
     #[test]
     fn metrics_are_found_in_expressions_and_in_a_scrapers_text() {
         let expression = "sum(rate(store_writes_total[5m])) / max(apiserver_x_bucket{namespace=\"n\"}) > 0";
-        let named: Vec<String> = metrics(expression).into_iter().collect();
+        let named: Vec<String> = metrics_of_expression(expression).into_iter().collect();
         assert_eq!(named, ["apiserver_x", "store_writes"]);
-        assert_eq!(name("# TYPE store_writes counter"), Some("store_writes"));
-        assert_eq!(name("business_holds 0"), Some("business_holds"));
+        assert_eq!(metric_of_line("# TYPE store_writes counter"), Some("store_writes"));
+        assert_eq!(metric_of_line("business_holds 0"), Some("business_holds"));
     }
 }

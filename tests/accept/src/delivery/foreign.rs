@@ -3,12 +3,16 @@
 use anyhow::Result;
 use instance::kubectl::Kubectl;
 use instance::layout;
+use instance::process;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::time::Duration;
 use terminal::say;
 
-/// Files of a module.
+const DOWNLOADED: Duration = Duration::from_mins(10);
+
+/// A Go module and its files with CRDs.
 struct Module {
     name: &'static str,
     files: &'static [&'static str],
@@ -32,7 +36,7 @@ const MODULES: [Module; 3] = [
     },
 ];
 
-/// Installs them, and tells whether they are all there now.
+/// Installs the CRDs. False if a module cannot be downloaded.
 pub(super) fn install(kubectl: &Kubectl) -> Result<bool> {
     for module in MODULES {
         let Some(folder) = folder(&module)? else {
@@ -47,15 +51,16 @@ pub(super) fn install(kubectl: &Kubectl) -> Result<bool> {
             kubectl.run(&["apply", "--server-side", "--filename", &path])?;
         }
     }
-    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])?;
+    kubectl.run(&["wait", "--for=condition=Established", "crd", "--all", "--timeout=120s"])?;
     Ok(true)
 }
 
-/// Where Go keeps the module, in the version that tests/crds names.
+/// The directory of the module in Go's cache, in the version that tests/crds requires.
 fn folder(module: &Module) -> Result<Option<PathBuf>> {
     let mut go = Command::new("go");
-    go.current_dir(layout::workspace().join("tests/crds")).stdin(Stdio::null());
-    let output = go.args(["mod", "download", "-json", module.name]).output()?;
+    go.current_dir(layout::workspace().join("tests/crds"));
+    let output =
+        process::output_within(go.args(["mod", "download", "-json", module.name]), None, DOWNLOADED)?;
     let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let folder = told.get("Dir").and_then(Value::as_str).map(Path::new);
     Ok(folder.filter(|_| output.status.success()).map(Path::to_owned))

@@ -4,15 +4,18 @@ use anyhow::{Context, Result, bail, ensure};
 use instance::kubectl::Kubectl;
 use instance::layout;
 use instance::manifests::NAMESPACE;
+use instance::process;
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
+use std::time::Duration;
 
+const DEADLINE: Duration = Duration::from_mins(5);
 /// The name of the release.
 pub(super) const RELEASE: &str = "business";
 
-/// Helm with a kubeconfig.
+/// The helm command with a kubeconfig.
 #[derive(Debug)]
 pub(super) struct Helm {
     program: PathBuf,
@@ -20,7 +23,7 @@ pub(super) struct Helm {
     home: PathBuf,
 }
 
-/// A file of values below tests/accept/deploy/values.
+/// The path of a values file below tests/accept/deploy/values.
 pub(super) fn values(name: &str) -> String {
     let path = layout::workspace().join(format!("tests/accept/deploy/values/{name}.yaml"));
     path.to_string_lossy().into_owned()
@@ -31,7 +34,7 @@ pub(super) fn chart() -> String {
 }
 
 impl Helm {
-    /// Where it could be built.
+    /// Nothing if helm could not be built.
     pub(super) fn find(kubectl: &Kubectl, home: &Path) -> Option<Self> {
         let program = layout::bin().join("helm");
         let (kubeconfig, home) = (kubectl.kubeconfig().to_owned(), home.to_owned());
@@ -49,8 +52,7 @@ impl Helm {
         ] {
             command.env(name, self.home.join(folder));
         }
-        let output = command.stdin(Stdio::null()).output();
-        output.with_context(|| format!("start {}", self.program.display()))
+        process::output_within(&mut command, None, DEADLINE)
     }
 
     pub(super) fn run(&self, args: &[&str]) -> Result<String> {
@@ -73,13 +75,13 @@ impl Helm {
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// What the chart renders to with a file of values.
+    /// Renders the chart with a values file.
     pub(super) fn template(&self, name: &str) -> Result<Vec<Value>> {
         let text = self.run(&["template", RELEASE, &chart(), "--values", &values(name)])?;
         objects(&text).with_context(|| format!("what the chart renders to with {name}"))
     }
 
-    /// What a chart renders to with values of a command line, as a release in a namespace.
+    /// Renders a chart for a release in a namespace, with values from `--set`.
     pub(super) fn template_with(&self, namespace: &str, chart: &str, set: &[&str]) -> Result<Vec<Value>> {
         let set: Vec<&str> = set.iter().flat_map(|one| ["--set", one]).collect();
         let args = [&["template", RELEASE, chart], set.as_slice()].concat();

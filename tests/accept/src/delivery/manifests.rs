@@ -12,13 +12,13 @@ use std::path::Path;
 use std::process::Command;
 
 const REGISTRY: &str = "registry.example.org/business";
-/// Kinds that nobody serves before the platform is there.
+/// The API group of objects that kube-apiserver does not accept before the platform runs.
 const OURS: &str = "business.tkestack.io/";
-/// What is applied beside another file, and names what is in that one.
+/// Files that refer to objects of another file.
 const BESIDE: [(&str, &str); 2] =
     [("monitoring.yaml", "install.yaml"), ("member-capacity.yaml", "member.yaml")];
 
-/// kube-apiserver takes each of the files as it is, and no image in them is one that a tag could change.
+/// kube-apiserver accepts each file unchanged, and each image is named by its digest.
 pub(super) fn check(kubectl: &Kubectl, dir: &Path, foreign: bool) -> Result<()> {
     let made = Command::new(layout::program_path("dist")?)
         .args(["manifests", "--registry", REGISTRY, "--kubectl"])
@@ -55,7 +55,7 @@ pub(super) fn check(kubectl: &Kubectl, dir: &Path, foreign: bool) -> Result<()> 
     Ok(())
 }
 
-/// How many images there are, each of the registry by its digest.
+/// Counts the images; each must be of the registry and named by its digest.
 fn pinned(objects: &[Value]) -> Result<usize> {
     let deployments = objects.iter().filter(|object| text(object, "/kind") == "Deployment");
     let mut images = Vec::new();

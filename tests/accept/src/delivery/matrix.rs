@@ -1,5 +1,5 @@
-//! The chart with many values: the rendered objects are consistent, kube-apiserver accepts them, and kustomize renders the same
-//! ones.
+//! The chart with many combinations of values: the rendered objects are consistent, kube-apiserver accepts them, and
+//! kustomize renders the same ones.
 
 use super::helm::{Helm, chart, values};
 use crate::install::references;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Files of values, and the Secrets that each wants people to bring.
+/// Values files, and the Secrets that people must create for each.
 const MATRIX: [(&str, &[&str]); 8] = [
     ("prod", &[]),
     ("people", &[]),
@@ -25,7 +25,7 @@ const MATRIX: [(&str, &[&str]); 8] = [
     ("given", &["brought-tls", "business-issuer-tls", "business-issuer-client-tls"]),
 ];
 
-/// Files of values, and the directory of which kustomize makes the same.
+/// Values files, and the directory from which kustomize renders the same objects.
 const SAME: [(&str, &str); 5] = [
     ("prod", "deploy/overlays/prod"),
     ("people", "tests/accept/deploy/people"),
@@ -34,7 +34,7 @@ const SAME: [(&str, &str); 5] = [
     ("assigned-ids", "tests/accept/deploy/assigned-ids"),
 ];
 
-/// Values that are refused, and what has to be told.
+/// Invalid values, and what the refusal must contain.
 const REFUSED: [(&str, &str); 22] = [
     ("api.replica=3", "replica"),
     ("api.terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds"),
@@ -63,10 +63,10 @@ const REFUSED: [(&str, &str); 22] = [
     ("tunnel.service.type=ExternalName", "type"),
 ];
 
-/// Kinds that only kube-apiservers with the CRDs of others know.
+/// API groups of other projects: kube-apiserver accepts them only with their CRDs.
 const FOREIGN: [&str; 3] = ["cert-manager.io/", "monitoring.coreos.com/", "gateway.networking.k8s.io/"];
 
-/// What Helm says of objects and kustomize does not.
+/// Labels that the chart sets and kustomize does not.
 const HELMS_LABELS: [&str; 5] = [
     "app.kubernetes.io/part-of",
     "app.kubernetes.io/instance",
@@ -87,7 +87,7 @@ pub(super) fn check(kubectl: &Kubectl, helm: &Helm, foreign: bool) -> Result<()>
         namespaces.extend(made);
     }
     for name in namespaces {
-        kubectl.run(&["delete", "namespace", &name])?;
+        kubectl.run(&["delete", "namespace", &name, "--timeout=240s"])?;
     }
     for (value, told) in REFUSED {
         let refusal = helm.refused(&["template", "x", &chart(), "--set", value])?;
@@ -96,7 +96,7 @@ pub(super) fn check(kubectl: &Kubectl, helm: &Helm, foreign: bool) -> Result<()>
     Ok(())
 }
 
-/// kube-apiserver takes all of it, unknown fields being errors. The answer is the namespaces that it wants, which are there now.
+/// kube-apiserver accepts all objects in a dry run that rejects unknown fields. Creates and returns their namespaces.
 pub(super) fn accepted(
     kubectl: &Kubectl,
     mut objects: Vec<Value>,
@@ -108,7 +108,7 @@ pub(super) fn accepted(
     });
     let namespaces =
         objects.iter().map(|object| text(object, "/metadata/namespace")).filter(|name| !name.is_empty());
-    // That of kube-apiserver is there.
+    // kube-apiserver creates these itself.
     let namespaces: BTreeSet<String> =
         namespaces.filter(|name| !["kube-system", "default"].contains(name)).map(str::to_owned).collect();
     for name in &namespaces {
@@ -125,7 +125,8 @@ pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// What is published is what lies here: an archive, ours or Helm's own, has the files, not links to them. Ours is told.
+/// An archive of the chart, packaged by us or by helm, renders to the same objects as the directory: it has files in place
+/// of symbolic links. Returns our archive.
 pub(super) fn packaged(helm: &Helm, dir: &Path) -> Result<String> {
     let (ours, helms) = (dir.join("released"), dir.join("helm"));
     let packed =
@@ -147,7 +148,7 @@ fn only_file(dir: &Path) -> Result<String> {
     Ok(file.path().to_string_lossy().into_owned())
 }
 
-/// Object by object, the chart says what kustomize says.
+/// The chart and kustomize render the same objects.
 pub(super) fn same_as_kustomize(kubectl: &Kubectl, helm: &Helm) -> Result<()> {
     for (values, directory) in SAME {
         let from_chart = by_name(helm.template(values)?);
@@ -168,7 +169,8 @@ pub(super) fn same_as_kustomize(kubectl: &Kubectl, helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Without what is Helm's own: labels, hooks, and the release's namespace, which Helm does not render.
+/// Objects by kind and name, without helm's labels, annotations and hooks, and without the namespace of the release, which
+/// only kustomize renders.
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let mut named = BTreeMap::new();
     for mut object in objects {
@@ -199,7 +201,7 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     named
 }
 
-/// Takes keys out of a map of the metadata, and the map with them when it is empty.
+/// Removes keys from a map of the metadata, and the map if it is then empty.
 fn without(object: &mut Value, map: &str, keys: &[&str]) {
     let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) else { return };
     if let Some(found) = metadata.get_mut(map).and_then(Value::as_object_mut) {
@@ -221,7 +223,7 @@ mod tests {
         std::fs::read_to_string(layout::workspace().join("deploy/chart").join(name)).unwrap()
     }
 
-    /// Each object of the schema has a description for each value, and refuses unknown ones.
+    /// In the schema, each value has a description, and each object rejects unknown values.
     fn described(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
         for (name, value) in schema["properties"].as_object().unwrap() {
             let path = format!("{path}/{name}");
@@ -235,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Does not descend below a path that the schema knows.
+    /// Collects the paths of all values; does not descend below a path that the schema describes.
     fn written(values: &Value, path: &str, known: &BTreeSet<String>, found: &mut BTreeSet<String>) {
         match values.as_object() {
             Some(map) if !known.contains(path) => {

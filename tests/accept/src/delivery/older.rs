@@ -1,4 +1,4 @@
-//! An upgrade as in docs/install.md from a release whose chart had fewer values.
+//! The upgrade of docs/install.md, from a chart that had fewer values.
 
 use super::helm::{Helm, RELEASE, chart};
 use super::matrix::namespace;
@@ -9,17 +9,17 @@ use instance::manifests::NAMESPACE;
 use serde_json::Value;
 use std::path::Path;
 
-/// A value that the older chart does not have.
+/// The value that the older chart lacks.
 const NEWER: &str = "tunnel";
 const CHOSEN: &str = "image.registry=registry.example.org,certificates.provider=job";
 
 pub(super) fn check(kubectl: &Kubectl, helm: &Helm, dir: &Path) -> Result<()> {
-    older(dir)?;
+    write_older_chart(dir)?;
     kubectl.apply(&namespace(NAMESPACE).to_string())?;
     helm.run(&["install", RELEASE, &dir.to_string_lossy(), "--set", CHOSEN])?;
     let chart = chart();
     let upgrade = |values: &'static str| ["upgrade", RELEASE, &chart, "--dry-run=server", values];
-    // Why the page does not say this one.
+    // The reason why the documentation does not recommend --reuse-values.
     let refusal = helm.refused(&upgrade("--reuse-values"))?;
     ensure!(refusal.contains(NEWER), "{refusal}");
     let rendered = helm.run(&upgrade("--reset-then-reuse-values"))?;
@@ -27,18 +27,18 @@ pub(super) fn check(kubectl: &Kubectl, helm: &Helm, dir: &Path) -> Result<()> {
         rendered.contains("image: registry.example.org/business-api:"),
         "what was chosen is lost: {rendered}"
     );
-    // Each upgrade has a job of its own, since the APIService may be a new one, which trusts nobody.
+    // Each upgrade has its own Job, because a recreated APIService has no caBundle.
     let job = rendered
         .lines()
         .filter_map(|line| line.trim().strip_prefix("name: "))
         .any(|name| name.starts_with("business-certificate-") && name.ends_with("-2"));
     ensure!(job, "the certificate's job has not the revision's name: {rendered}");
     helm.run(&["uninstall", RELEASE])?;
-    kubectl.run(&["delete", "namespace", NAMESPACE]).map(drop)
+    kubectl.run(&["delete", "namespace", NAMESPACE, "--timeout=240s"]).map(drop)
 }
 
-/// This chart's values without one, and no template.
-fn older(dir: &Path) -> Result<()> {
+/// Writes a chart that has no templates and all values of this one but [`NEWER`].
+fn write_older_chart(dir: &Path) -> Result<()> {
     std::fs::create_dir_all(dir)?;
     let here = layout::workspace().join("deploy/chart");
     std::fs::copy(here.join("Chart.yaml"), dir.join("Chart.yaml"))?;

@@ -1,6 +1,5 @@
-//! What a kubelet does with a pod, as far as our programs notice it: image, arguments, environment, mounts, the
-//! ServiceAccount's token and probes are those of the object. Files lie below a directory, and ports are free ones of this
-//! machine.
+//! Runs pods without a kubelet: image, arguments, environment, volumes, the token of the `ServiceAccount` and probes come
+//! from the object. Volumes are directories, and ports are free ports of this machine.
 
 use crate::json::{list, text};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -21,15 +20,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Where programs listen in a pod.
+/// The address that programs in a pod listen on.
 const ALL_ADDRESSES: &str = "0.0.0.0:";
+/// How long a Job may run.
+const ENDED: Duration = Duration::from_mins(3);
+const STOPPED: Duration = Duration::from_mins(3);
 
-/// A cluster that pods are run for.
+/// Runs the pods of a cluster.
 #[derive(Debug)]
 pub(super) struct Node<'a> {
-    /// Its administrator.
+    /// kubectl of the cluster's administrator.
     pub(super) kubectl: &'a Kubectl,
-    /// What is written lies below it.
+    /// The directory of volumes and logs.
     pub(super) dir: PathBuf,
 }
 
@@ -40,7 +42,7 @@ pub(super) struct Pod {
     child: Child,
     container: Value,
     log: PathBuf,
-    /// Of this machine, by the container's.
+    /// The port of this machine by the port of the container.
     ports: BTreeMap<u16, u16>,
 }
 
@@ -53,7 +55,7 @@ struct CommandLine {
 }
 
 impl Node<'_> {
-    /// Runs the pod of a template, as a Deployment or a Job has one.
+    /// Starts the pod of a template in a Deployment or a Job.
     pub(super) fn run(&self, name: &str, namespace: &str, spec: &Value) -> Result<Pod> {
         let dir = self.dir.join(name);
         std::fs::create_dir_all(&dir)?;
@@ -80,7 +82,7 @@ impl Node<'_> {
         Ok(Pod { name: name.to_owned(), child, container: container.clone(), log, ports: line.ports })
     }
 
-    /// Instead of the token that a kubelet mounts.
+    /// Writes a kubeconfig with a token of the `ServiceAccount`, in place of the token that a kubelet mounts.
     fn kubeconfig(&self, namespace: &str, account: &str, path: &Path) -> Result<()> {
         ensure!(!account.is_empty(), "the pod names no ServiceAccount");
         let like = self.kubectl.json(&["config", "view", "--raw", "--flatten", "--minify"])?;
@@ -88,7 +90,7 @@ impl Node<'_> {
         Kubeconfig::default().context_like("cluster", &like, &token(issued.trim()))?.write(path)
     }
 
-    /// Writes what volumes hold; each mount path with its directory.
+    /// Writes the volumes; returns the directory of each mount path.
     fn mounts(
         &self,
         dir: &Path,
@@ -101,15 +103,15 @@ impl Node<'_> {
             let name = text(mount, "/name");
             let volume = list(spec, "/volumes").find(|volume| text(volume, "/name") == name);
             let volume = volume.with_context(|| format!("there is no volume {name}"))?;
-            let place = dir.join("volumes").join(name);
-            self.fill(&place, namespace, volume).with_context(|| format!("volume {name}"))?;
-            mounts.push((text(mount, "/mountPath").to_owned(), place));
+            let directory = dir.join("volumes").join(name);
+            self.write_volume(&directory, namespace, volume).with_context(|| format!("volume {name}"))?;
+            mounts.push((text(mount, "/mountPath").to_owned(), directory));
         }
         Ok(mounts)
     }
 
-    fn fill(&self, place: &Path, namespace: &str, volume: &Value) -> Result<()> {
-        std::fs::create_dir_all(place)?;
+    fn write_volume(&self, directory: &Path, namespace: &str, volume: &Value) -> Result<()> {
+        std::fs::create_dir_all(directory)?;
         let (source, kind, named) = match volume.get("secret") {
             Some(secret) => (secret, "secret", "/secretName"),
             None => {
@@ -125,7 +127,7 @@ impl Node<'_> {
             let Some(path) = path else { continue };
             let value = value.as_str().unwrap_or_default();
             let bytes = if kind == "secret" { STANDARD.decode(value)? } else { value.as_bytes().to_vec() };
-            std::fs::write(place.join(path), bytes)?;
+            std::fs::write(directory.join(path), bytes)?;
         }
         Ok(())
     }
@@ -140,7 +142,7 @@ impl Node<'_> {
         let mut line = CommandLine::default();
         for variable in list(container, "/env") {
             let value = self.value(name, namespace, variable)?;
-            line.env.push((text(variable, "/name").to_owned(), here(&value, mounts)));
+            line.env.push((text(variable, "/name").to_owned(), local_path(&value, mounts)));
         }
         for arg in list(container, "/args").filter_map(Value::as_str) {
             let mut arg = arg.to_owned();
@@ -153,7 +155,7 @@ impl Node<'_> {
                 line.ports.insert(port, free);
                 arg = format!("{flag}127.0.0.1:{free}");
             }
-            line.args.push(here_of_flag(&arg, mounts));
+            line.args.push(local_flag(&arg, mounts));
         }
         for port in list(container, "/ports") {
             let number =
@@ -163,6 +165,7 @@ impl Node<'_> {
         Ok(line)
     }
 
+    /// The value of an environment variable.
     fn value(&self, name: &str, namespace: &str, variable: &Value) -> Result<String> {
         if let Some(value) = variable.get("value").and_then(Value::as_str) {
             return Ok(value.to_owned());
@@ -181,14 +184,14 @@ impl Node<'_> {
 }
 
 impl Pod {
-    /// Waits as a kubelet does until the pod is ready: each probe is tried as often as it says.
+    /// Waits until each probe succeeds.
     pub(super) fn ready(&mut self) -> Result<()> {
         for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
             let Some(probe) = self.container.get(probe).cloned() else { continue };
             let number =
                 |field: &str, default: u64| probe.get(field).and_then(Value::as_u64).unwrap_or(default);
-            // What is not ready stays unready; what does not start is killed after so many failures.
-            let patience = (number("periodSeconds", 10) * number("failureThreshold", 3)).max(60);
+            // A kubelet would give up after so many failures, but this machine may be slow.
+            let patience = (number("periodSeconds", 10) * number("failureThreshold", 3)).max(180);
             self.answers(&probe, Duration::from_secs(patience))?;
         }
         Ok(())
@@ -211,7 +214,7 @@ impl Pod {
         .with_context(|| self.said())
     }
 
-    /// The port of this machine that stands for one of the container's, by its name.
+    /// The port of this machine for a named port of the container.
     pub(super) fn port(&self, name: &str) -> Result<u16> {
         let named = list(&self.container, "/ports").find(|port| text(port, "/name") == name);
         let number = named
@@ -221,18 +224,21 @@ impl Pod {
         found.with_context(|| format!("{} has no port {name}", self.name))
     }
 
-    /// For a pod that ends by itself.
+    /// Waits until a pod that ends by itself has succeeded.
     pub(super) fn succeeds(mut self) -> Result<()> {
-        let status = self.child.wait()?;
-        ensure!(status.success(), "{} ended ({status}): {}", self.name, self.said());
-        Ok(())
+        self.until_ended(ENDED)
     }
 
-    /// As a kubelet stops it: it has to end by itself.
+    /// Asks the pod to end with SIGTERM and waits.
     pub(super) fn stop(mut self) -> Result<()> {
         let process = ProcessIdentity::of(self.child.id()).context("it has ended")?;
         process.signal(Signal::SIGTERM)?;
-        wait::until(&format!("{} ends", self.name), Duration::from_mins(1), || {
+        self.until_ended(STOPPED)
+    }
+
+    fn until_ended(&mut self, deadline: Duration) -> Result<()> {
+        let what = format!("{} ends", self.name);
+        wait::until(&what, deadline, || {
             Ok(match self.child.try_wait()? {
                 Some(status) if status.success() => Progress::Done(()),
                 Some(status) => bail!("{} ended ({status}): {}", self.name, self.said()),
@@ -248,7 +254,6 @@ impl Pod {
     }
 }
 
-/// Whatever happens, nothing is left running.
 impl Drop for Pod {
     fn drop(&mut self) {
         // It may have ended.
@@ -257,7 +262,7 @@ impl Drop for Pod {
     }
 }
 
-/// Our program in an image.
+/// The program of one of our images.
 fn program(container: &Value) -> Result<PathBuf> {
     let image = text(container, "/image");
     let name = image.rsplit('/').next().unwrap_or(image).split(':').next().unwrap_or_default();
@@ -265,8 +270,8 @@ fn program(container: &Value) -> Result<PathBuf> {
     layout::program_path(name)
 }
 
-/// The path on this machine, where it lies in a volume.
-fn here(value: &str, mounts: &[(String, PathBuf)]) -> String {
+/// Replaces the mount path that a value begins with by the directory of its volume.
+fn local_path(value: &str, mounts: &[(String, PathBuf)]) -> String {
     for (path, place) in mounts {
         if let Some(rest) = value.strip_prefix(path.as_str()).filter(|rest| rest.starts_with('/')) {
             return format!("{}{rest}", place.display());
@@ -275,14 +280,14 @@ fn here(value: &str, mounts: &[(String, PathBuf)]) -> String {
     value.to_owned()
 }
 
-fn here_of_flag(arg: &str, mounts: &[(String, PathBuf)]) -> String {
+fn local_flag(arg: &str, mounts: &[(String, PathBuf)]) -> String {
     match arg.split_once('=') {
-        Some((flag, value)) => format!("{flag}={}", here(value, mounts)),
+        Some((flag, value)) => format!("{flag}={}", local_path(value, mounts)),
         None => arg.to_owned(),
     }
 }
 
-/// One that nobody has at the moment.
+/// A port that is free at the moment.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
@@ -294,11 +299,8 @@ mod tests {
     #[test]
     fn paths_in_volumes_are_found_on_this_machine() {
         let mounts = [("/tls".to_owned(), PathBuf::from("/here/tls"))];
-        assert_eq!(
-            here_of_flag("--tls-cert-file=/tls/tls.crt", &mounts),
-            "--tls-cert-file=/here/tls/tls.crt"
-        );
-        assert_eq!(here_of_flag("--namespace=/tlsx", &mounts), "--namespace=/tlsx");
-        assert_eq!(here("/tls/ca.crt", &mounts), "/here/tls/ca.crt");
+        assert_eq!(local_flag("--tls-cert-file=/tls/tls.crt", &mounts), "--tls-cert-file=/here/tls/tls.crt");
+        assert_eq!(local_flag("--namespace=/tlsx", &mounts), "--namespace=/tlsx");
+        assert_eq!(local_path("/tls/ca.crt", &mounts), "/here/tls/ca.crt");
     }
 }

@@ -1,4 +1,4 @@
-//! One release: installed, run, upgraded, rolled back, uninstalled.
+//! Installs, runs, upgrades, rolls back and uninstalls one release.
 
 use super::certificates;
 use super::figures::PromQueries;
@@ -17,48 +17,52 @@ use instance::manifests::{APISERVICE, MEMBERS_NAMESPACE, NAMESPACE, SERVICE};
 use instance::pki::Pki;
 use instance::platform::apiservice_available;
 use instance::postgres;
+use instance::process;
 use instance::programs::answer;
 use serde_json::{Value, json};
+use std::process::Command;
+use std::time::Duration;
 use terminal::say;
 
 const CLUSTER: &str = "host";
-/// Of cert-manager's certificates, by the chart.
+/// The CA of cert-manager's certificates, as the chart names it.
 const AUTHORITY: &str = "business-ca";
-/// Who would log people in; nobody does here.
+/// The identity provider in the configuration. Nobody logs in.
 const PROVIDER: &str = "https://127.0.0.1:1";
-const PROVIDERS_NAME: &str = "Example Corporation";
+const PROVIDER_NAME: &str = "Example Corporation";
+const AUDITED: Duration = Duration::from_mins(2);
 const SOME: Hard<'_> = &[("pods", "3")];
 
-/// What is at work while a release is tried.
-struct Delivery<'a> {
+/// The release under test.
+struct ReleaseTest<'a> {
     instance: &'a Instance,
     helm: &'a Helm,
     pki: Pki,
     pods: Vec<Pod>,
-    /// Names are used once.
+    /// How often the pods were started. It makes their names unique.
     rounds: u8,
 }
 
-pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: &PromQueries) -> Result<()> {
+pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, queries: &PromQueries) -> Result<()> {
     let pki = Pki::open(&instance.layout.path("pki"))?;
-    let mut delivery = Delivery { instance, helm, pki, pods: Vec::new(), rounds: 0 };
-    say::step("what docs/install.md has people bring is brought", || delivery.bring())?;
-    say::step("a database of another authority is not believed", || delivery.strange_database())?;
+    let mut release = ReleaseTest { instance, helm, pki, pods: Vec::new(), rounds: 0 };
+    say::step("what docs/install.md has people bring is brought", || release.create_prerequisites())?;
+    say::step("a database of another authority is not believed", || release.rejects_other_authority())?;
     say::step("Helm installs the chart's archive, and what it would run is ready", || {
         helm.run(&["install", RELEASE, archive, "--values", &values("run")])?;
-        delivery.run()
+        release.run()
     })?;
-    say::step("helm test passes", || delivery.test())?;
-    say::step("the console answers, by the name that its certificate has", || delivery.console())?;
-    say::step("a cluster joins, and a project has a namespace in it", || delivery.work())?;
+    say::step("helm test passes", || release.test())?;
+    say::step("the console answers, by the name that its certificate has", || release.console())?;
+    say::step("a cluster joins, and a project has a namespace in it", || release.join())?;
     say::step("the credentials in its Secret are rotated, and the old ones are refused", || {
-        delivery.rotated()
+        release.rotate()
     })?;
     say::step("what alerts and dashboard ask for is exported", || {
-        questions.are_answered(&delivery.exported()?)
+        queries.check_metrics(&release.exported()?)
     })?;
     say::step("Helm upgrades the release", || {
-        delivery.change(&[
+        release.change(&[
             "upgrade",
             RELEASE,
             archive,
@@ -67,22 +71,22 @@ pub(super) fn check(instance: &Instance, helm: &Helm, archive: &str, questions: 
             "--values",
             &values("upgrade"),
         ])?;
-        delivery.works("upgraded")
+        release.works("upgraded")
     })?;
     say::step("Helm rolls it back", || {
-        delivery.change(&["rollback", RELEASE, "1"])?;
-        delivery.works("back")
+        release.change(&["rollback", RELEASE, "1"])?;
+        release.works("back")
     })?;
-    say::step("Helm uninstalls it, and the credentials of clusters stay", || delivery.uninstall())
+    say::step("Helm uninstalls it, and the credentials of clusters stay", || release.uninstall())
 }
 
-impl Delivery<'_> {
+impl ReleaseTest<'_> {
     fn kubectl(&self) -> &Kubectl {
         &self.instance.kubectl
     }
 
-    /// The namespace and the Secrets of the database, as docs/install.md says; what docs/console.md and docs/identity.md add.
-    fn bring(&self) -> Result<()> {
+    /// Creates what docs/install.md, docs/console.md and docs/identity.md tell people to create first.
+    fn create_prerequisites(&self) -> Result<()> {
         let authority = std::fs::read_to_string(self.pki.cert(postgres::AUTHORITY))?;
         for object in [
             super::matrix::namespace(NAMESPACE),
@@ -100,31 +104,32 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// verify-full checks the certificate, and the name.
-    fn strange_database(&self) -> Result<()> {
+    /// With verify-full, business-api rejects a server certificate of another CA or for another name.
+    fn rejects_other_authority(&self) -> Result<()> {
         self.pki.authority("another-ca")?;
         let named = self.instance.database_url.replace("127.0.0.1", "localhost");
         for (url, authority, told) in [
             (&self.instance.database_url, "another-ca", "UnknownIssuer"),
             (&named, postgres::AUTHORITY, "not valid for name"),
         ] {
-            let output = std::process::Command::new(layout::program_path("business-api")?)
+            let mut audit = Command::new(layout::program_path("business-api")?);
+            audit
                 .arg("audit")
                 .env("DATABASE_URL", url)
                 .env("PGSSLMODE", "verify-full")
-                .env("PGSSLROOTCERT", self.pki.cert(authority))
-                .output()?;
+                .env("PGSSLROOTCERT", self.pki.cert(authority));
+            let output = process::output_within(&mut audit, None, AUDITED)?;
             let said = String::from_utf8_lossy(&output.stderr);
             ensure!(!output.status.success() && said.contains(told), "{authority}: {said}");
         }
         Ok(())
     }
 
-    /// Runs what the Deployments in the cluster say, each with all its replicas, and makes kube-apiserver find it.
+    /// Starts the replicas of the Deployments in the cluster, and points Service and APIService to them.
     fn run(&mut self) -> Result<()> {
         certificates::issue(self.kubectl(), &self.pki)?;
         self.rounds += 1;
-        self.jobs()?;
+        self.run_jobs()?;
         for name in ["business-api", "business-controller"] {
             let deployment = self.kubectl().json(&["get", "deployment", name, "--namespace", NAMESPACE])?;
             let spec = deployment.pointer("/spec/template/spec").context("a Deployment without pods")?;
@@ -135,16 +140,16 @@ impl Delivery<'_> {
                 self.pods.push(pod);
             }
             if name == SERVICE {
-                self.serve()?;
+                self.redirect_service()?;
             }
         }
-        // Two controllers share the clusters, and both are ready.
+        // Both controllers become ready: they share the clusters.
         self.pods.iter_mut().try_for_each(Pod::ready)?;
         apiservice_available(self.kubectl())
     }
 
-    /// Jobs run to their end, those of a `CronJob` when it is their turn, which is now.
-    fn jobs(&self) -> Result<()> {
+    /// Runs the pods of each Job and `CronJob` to their end.
+    fn run_jobs(&self) -> Result<()> {
         let node = self.node();
         for (kind, path) in
             [("jobs", "/spec/template/spec"), ("cronjobs", "/spec/jobTemplate/spec/template/spec")]
@@ -163,8 +168,8 @@ impl Delivery<'_> {
         Node { kubectl: &self.instance.kubectl, dir: self.instance.layout.path("pods") }
     }
 
-    /// In place of cluster addresses, which this machine does not have: the first pod of the Service.
-    fn serve(&mut self) -> Result<()> {
+    /// Points Service and APIService to the first pod, because this machine has no cluster addresses.
+    fn redirect_service(&mut self) -> Result<()> {
         let first = self.pods.first_mut().context("no pod")?;
         first.ready()?;
         let port = first.port("https")?;
@@ -179,6 +184,7 @@ impl Delivery<'_> {
         Ok(())
     }
 
+    /// Does what `helm test` does, without a kubelet.
     fn test(&self) -> Result<()> {
         let node = self.node();
         let hooks = self.helm.hooks()?;
@@ -191,11 +197,11 @@ impl Delivery<'_> {
             let spec = pod.get("spec").context("a pod without spec")?;
             node.run(text(pod, "/metadata/name"), NAMESPACE, spec)?.succeeds()?;
         }
-        // As their hook-delete-policy says.
+        // Their hook-delete-policy wants it.
         self.kubectl().feed(&["delete", "-f", "-"], &rights).map(drop)
     }
 
-    /// As an ingress in front of it would ask.
+    /// Requests the console as an ingress does.
     fn console(&self) -> Result<()> {
         let port = self.pods.first().context("no pod")?.port("console")?;
         let file = self.instance.layout.path("home/console.kubeconfig");
@@ -204,12 +210,12 @@ impl Delivery<'_> {
         let name = format!("--tls-server-name=business-console.{NAMESPACE}.svc");
         let told = self.kubectl().with_kubeconfig(&file).run(&["get", "--raw", "/console/config", &name])?;
         let told: Value = serde_json::from_str(&told)?;
-        let issuers = json!([{"name": "corp", "displayName": PROVIDERS_NAME}]);
+        let issuers = json!([{"name": "corp", "displayName": PROVIDER_NAME}]);
         ensure!(told.get("issuers") == Some(&issuers), "{told}");
         Ok(())
     }
 
-    /// What a scraper reads: of our programs, and of kube-apiserver.
+    /// `/metrics` of kube-apiserver and of each pod.
     fn exported(&self) -> Result<Vec<String>> {
         let mut texts = vec![self.kubectl().run(&["get", "--raw", "/metrics"])?];
         for pod in &self.pods {
@@ -218,7 +224,7 @@ impl Delivery<'_> {
         Ok(texts)
     }
 
-    fn work(&self) -> Result<()> {
+    fn join(&self) -> Result<()> {
         let operator = self.operator()?;
         self.credentials(&operator, "join")?;
         apply(&operator, &project("shop", None, &[(CLUSTER, &[("pods", "12")])]))?;
@@ -226,13 +232,13 @@ impl Delivery<'_> {
         self.works("first")
     }
 
-    fn rotated(&self) -> Result<()> {
+    fn rotate(&self) -> Result<()> {
         let printed = self.credentials(&self.operator()?, "rotate")?;
         ensure!(printed.contains("the old ones are refused"), "{printed}");
         self.works("rotated")
     }
 
-    /// Joins the cluster, or renews what is used there.
+    /// Runs `join` or `rotate` of the command line for the cluster.
     fn credentials(&self, operator: &Kubectl, command: &str) -> Result<String> {
         let home = self.instance.layout.path("home");
         let business = Kubectl::new(&layout::program_path("kubectl-business")?, operator.kubeconfig(), &home);
@@ -241,7 +247,7 @@ impl Delivery<'_> {
         business.run(&[command, CLUSTER, "--kubeconfig", &member, "--host-kubeconfig", &host, "--days", "1"])
     }
 
-    /// Somebody of the platform team, with the roles that deploy/ has for him and no other.
+    /// kubectl of a platform operator, who has only the roles that deploy/ defines for operators.
     fn operator(&self) -> Result<Kubectl> {
         let name = "operator";
         let subject = json!({"kind": "ServiceAccount", "namespace": "default", "name": name});
@@ -263,16 +269,16 @@ impl Delivery<'_> {
         Ok(self.kubectl().with_kubeconfig(&file))
     }
 
-    /// A namespace is made through all of it.
+    /// The whole platform works: a new namespace gets its quota in the cluster.
     fn works(&self, name: &str) -> Result<()> {
         apply(self.kubectl(), &namespace("shop", CLUSTER, name, SOME))?;
         until_available(self.kubectl(), "shop", &format!("{CLUSTER}-{name}"))?;
         self.kubectl().run(&["get", "resourcequota", "--namespace", name, "-o", "name"]).map(drop)
     }
 
-    /// Helm changes the objects, and the pods are replaced by those of the new Deployments.
+    /// Changes the release with helm and replaces the pods by those of the new Deployments.
     fn change(&mut self, args: &[&str]) -> Result<()> {
-        // The APIService has this machine's port, which is in no real cluster.
+        // `redirect_service` has changed the port of the APIService.
         self.helm.run(&[args, &["--force-conflicts"]].concat())?;
         for pod in std::mem::take(&mut self.pods) {
             pod.stop()?;
@@ -313,15 +319,15 @@ fn secret(name: &str, data: &Value) -> Value {
     })
 }
 
-/// What the Secret of docs/console.md has, for a client without a secret.
+/// The Secret of docs/console.md, for a public client.
 fn console() -> Result<Value> {
-    let issuer = json!({"name": "corp", "displayName": PROVIDERS_NAME, "issuer": PROVIDER, "clientID": "business-console"});
+    let issuer = json!({"name": "corp", "displayName": PROVIDER_NAME, "issuer": PROVIDER, "clientID": "business-console"});
     let issuers = serde_yaml_ng::to_string(&json!({"issuers": [issuer]}))?;
-    // Nobody has a session here.
+    // The key may be known: there are no sessions.
     Ok(json!({"issuers.yaml": issuers, "keys": STANDARD.encode([7_u8; 32])}))
 }
 
-/// The issuers of docs/identity.md, of an authority that this machine need not know.
+/// The issuers of docs/identity.md, with a private CA.
 fn authentication(authority: &str) -> Value {
     json!({
         "apiVersion": "apiserver.config.k8s.io/v1",
