@@ -105,8 +105,8 @@ fn replicas(helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Both programs get the same --forbidden-namespaces in each namespace of the release. tke-business always belongs to it:
-/// the controller uses it in each member cluster.
+/// Both programs get the same --forbidden-namespaces, in whichever namespace the release is. It always has tke-business,
+/// because the controller uses that in each member cluster.
 fn forbidden_namespaces(helm: &Helm) -> Result<()> {
     let always = "--forbidden-namespaces=default,kube-*,tke-business,tke-business-members";
     for (namespace, set, wanted) in [

@@ -125,8 +125,8 @@ pub(super) fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// An archive of the chart, packaged by us or by helm, renders to the same objects as the directory: it has files in place
-/// of symbolic links. Returns our archive.
+/// An archive of the chart, packaged by us or by helm, renders to the same objects as the directory: it has files where
+/// the directory has symbolic links. Returns our archive.
 pub(super) fn packaged(helm: &Helm, dir: &Path) -> Result<String> {
     let (ours, helms) = (dir.join("released"), dir.join("helm"));
     let packed =
@@ -169,8 +169,8 @@ pub(super) fn same_as_kustomize(kubectl: &Kubectl, helm: &Helm) -> Result<()> {
     Ok(())
 }
 
-/// Objects by kind and name, without helm's labels, annotations and hooks, and without the namespace of the release, which
-/// only kustomize renders.
+/// Objects by kind and name, without helm's labels, annotations and hooks. The namespace of the release is left out, too:
+/// only kustomize renders it.
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let mut named = BTreeMap::new();
     for mut object in objects {

@@ -10,16 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const PROJECT: &str = "adopting";
+/// It has no quota.
 const PLAIN: &str = "adopting-plain";
+/// A pod uses its quota.
 const USED: &str = "adopting-used";
+/// It has several quotas.
 const SEVERAL: &str = "adopting-several";
-const ALIKE: &str = "adopting-alike";
-const ALL: [&str; 4] = [ALIKE, PLAIN, SEVERAL, USED];
-/// Kubernetes makes it in every namespace, a while later.
-const AUTHORITY: &str = "kube-root-ca.crt";
+/// Its quota has the name that the controller uses, which is that of the namespace.
+const SAME_NAME: &str = "adopting-alike";
+const ALL: [&str; 4] = [SAME_NAME, PLAIN, SEVERAL, USED];
+/// Kubernetes creates this ConfigMap in each namespace a moment later.
+const ROOT_CA: &str = "kube-root-ca.crt";
 
-/// Namespaces that nobody manages are discovered, written into a file, and taken over together or not at all. What is in them
-/// stays as it is, and so do they when their objects are deleted.
+/// `discover` writes unmanaged namespaces into a file, and `adopt` adopts all of them or none. Their content does not
+/// change, and they stay in the cluster when their objects are deleted.
 pub(super) fn adopting(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
@@ -27,36 +31,36 @@ pub(super) fn adopting(instance: &Instance) -> Result<()> {
     let hard: Hard<'_> = &[("cpu", "10"), ("memory", "10Gi")];
     apply(k, &project(PROJECT, None, &[(cluster, hard)]))?;
     until_active(k, PROJECT)?;
-    unmanaged(&member)?;
+    create_unmanaged(&member)?;
     let commands = Commands { instance, file: instance.layout.path("adopting.yaml") };
     let before = contents(&member)?;
 
-    let discovered = printed(&commands.discover(cluster)?)?;
-    is_proposed(&discovered)?;
-    let edited = edited(&discovered);
-    nothing_is_taken(&commands, cluster, &edited)?;
+    let discovered = stdout(&commands.discover(cluster)?)?;
+    check_proposal(&discovered)?;
+    let edited = edit(&discovered);
+    invalid_files_are_refused(&commands, cluster, &edited)?;
     ensure!(contents(&member)? == before, "a file that was refused has changed the cluster");
 
     std::fs::write(&commands.file, &edited)?;
-    let rehearsed = printed(&commands.adopt(&["--dry-run"])?)?;
+    let rehearsed = stdout(&commands.adopt(&["--dry-run"])?)?;
     contains(&rehearsed, &["4 namespaces would be adopted"])?;
-    let program: Value = serde_json::from_str(&printed(&commands.adopt(&["--dry-run", "-o", "json"])?)?)?;
+    let program: Value = serde_json::from_str(&stdout(&commands.adopt(&["--dry-run", "-o", "json"])?)?)?;
     let expected = json!({"accepted": true, "dryRun": true, "namespaces": 4, "wrong": []});
     ensure!(program == expected, "to a program: {program}");
     ensure!(objects(k)?.is_empty(), "a dry run has made objects");
-    contains(&printed(&commands.adopt(&[])?)?, &["4 namespaces are adopted"])?;
-    is_taken_over(instance, cluster, &before)?;
+    contains(&stdout(&commands.adopt(&[])?)?, &["4 namespaces are adopted"])?;
+    check_adopted(instance, cluster, &before)?;
 
     let again = commands.adopt(&[])?;
     ensure!(!again.status.success(), "adopted twice");
-    contains(&told(&again), &[&format!("{}:", commands.file.display()), "exists", "nothing is adopted"])?;
-    let rest = printed(&commands.discover(cluster)?)?;
+    contains(&stderr(&again), &[&format!("{}:", commands.file.display()), "exists", "nothing is adopted"])?;
+    let rest = stdout(&commands.discover(cluster)?)?;
     ensure!(ALL.iter().all(|name| !rest.contains(name)), "it is managed and discovered: {rest}");
     super::books(instance)?;
-    is_released(instance, cluster, &before)
+    release(instance, cluster, &before)
 }
 
-/// The operator's commands.
+/// The commands of business-controller, as an operator runs them.
 struct Commands<'a> {
     instance: &'a Instance,
     file: PathBuf,
@@ -83,17 +87,16 @@ impl Commands<'_> {
     }
 }
 
-fn printed(output: &Output) -> Result<String> {
-    ensure!(output.status.success(), "{}", told(output));
+fn stdout(output: &Output) -> Result<String> {
+    ensure!(output.status.success(), "{}", stderr(output));
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn told(output: &Output) -> String {
+fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// One without a quota, one whose quota is in use, one with several quotas, and one whose quota is called like ours.
-fn unmanaged(member: &Kubectl) -> Result<()> {
+fn create_unmanaged(member: &Kubectl) -> Result<()> {
     let namespace = |name: &str, team: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"team": team}}});
     let quota = |namespace: &str, name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name, "namespace": namespace}, "spec": spec});
     let map = |namespace: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "content", "namespace": namespace}});
@@ -101,12 +104,12 @@ fn unmanaged(member: &Kubectl) -> Result<()> {
         namespace(PLAIN, "nobody"),
         namespace(USED, PROJECT),
         namespace(SEVERAL, PROJECT),
-        namespace(ALIKE, PROJECT),
+        namespace(SAME_NAME, PROJECT),
         quota(USED, "own", json!({"hard": {"cpu": "1", "memory": "1Gi"}})),
         quota(SEVERAL, "cpu", json!({"hard": {"cpu": "2"}})),
         quota(SEVERAL, "memory", json!({"hard": {"memory": "2Gi", "cpu": "1500m"}})),
         quota(SEVERAL, "best-effort", json!({"hard": {"pods": "3"}, "scopes": ["BestEffort"]})),
-        quota(ALIKE, ALIKE, json!({"hard": {"cpu": "1", "memory": "1Gi"}})),
+        quota(SAME_NAME, SAME_NAME, json!({"hard": {"cpu": "1", "memory": "1Gi"}})),
     ];
     items.extend(ALL.map(map));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
@@ -117,8 +120,8 @@ fn unmanaged(member: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// What is in the namespaces: uid and version of the pod, the maps and the quotas that are not ours, and uids of the
-/// namespaces.
+/// A line for each namespace with its uid, and for each object in it with uid and resource version. The quota that the
+/// controller creates is left out. Of other quotas only the uid counts, because their status changes.
 fn contents(member: &Kubectl) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for name in ALL {
@@ -127,13 +130,12 @@ fn contents(member: &Kubectl) -> Result<Vec<String>> {
         found.push(format!("{name} {}", field(&namespace, "/metadata/uid")));
         let inside = member.json(&["get", "pods,configmaps,resourcequotas", "-n", name])?;
         for object in inside.get("items").and_then(Value::as_array).into_iter().flatten() {
-            if field(object, "/metadata/name") == json!(AUTHORITY) {
+            if field(object, "/metadata/name") == json!(ROOT_CA) {
                 continue;
             }
             let is_quota = field(object, "/kind") == json!("ResourceQuota");
-            // The quota of the namespace's name becomes ours.
             let version = if is_quota { Value::Null } else { field(object, "/metadata/resourceVersion") };
-            if !is_quota || field(object, "/metadata/name") != json!(name) || name == ALIKE {
+            if !is_quota || field(object, "/metadata/name") != json!(name) || name == SAME_NAME {
                 let uid = field(object, "/metadata/uid");
                 found.push(format!("{name} {} {uid} {version}", field(object, "/metadata/name")));
             }
@@ -142,16 +144,16 @@ fn contents(member: &Kubectl) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The line of a namespace.
+/// The line of a namespace in the file.
 fn line<'a>(file: &'a str, namespace: &str) -> Result<&'a str> {
     let wanted = format!("namespace: \"{namespace}\"");
     file.lines().find(|line| line.contains(&wanted)).with_context(|| format!("no {namespace} in:\n{file}"))
 }
 
-fn is_proposed(file: &str) -> Result<()> {
+fn check_proposal(file: &str) -> Result<()> {
     ensure!(line(file, PLAIN)?.starts_with("# - "), "it belongs to nobody:\n{file}");
     contains(line(file, PLAIN)?, &["no quota", "labels team=nobody"])?;
-    for name in [USED, SEVERAL, ALIKE] {
+    for name in [USED, SEVERAL, SAME_NAME] {
         ensure!(line(file, name)?.starts_with("- "), "it belongs to {PROJECT}:\n{file}");
     }
     contains(line(file, USED)?, &["\"cpu\": \"1\"", "\"memory\": \"1Gi\"", "uses cpu=500m"])?;
@@ -162,13 +164,14 @@ fn is_proposed(file: &str) -> Result<()> {
     Ok(())
 }
 
-/// As a person edits it: what is nobody's gets a project and a quota; what he does not want he takes out.
-fn edited(file: &str) -> String {
+/// Edits the file as a person does: gives a project and a quota to the namespace that has none, and removes namespaces of
+/// other tests.
+fn edit(file: &str) -> String {
     let lines = file.lines().filter_map(|line| {
         if line.contains(&format!("namespace: \"{PLAIN}\"")) {
-            let open =
+            let uncommented =
                 line.trim_start_matches("# ").replace("project: \"\"", &format!("project: \"{PROJECT}\""));
-            Some(open.replace("hard: {}", "hard: {cpu: 1, memory: 1Gi}"))
+            Some(uncommented.replace("hard: {}", "hard: {cpu: 1, memory: 1Gi}"))
         } else {
             let is_wanted = line.starts_with('#') || ALL.iter().any(|name| line.contains(name));
             is_wanted.then(|| line.to_owned())
@@ -177,8 +180,8 @@ fn edited(file: &str) -> String {
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Lines at fault are told with the file's name, the line and the field, and then nothing is taken.
-fn nothing_is_taken(commands: &Commands<'_>, cluster: &str, good: &str) -> Result<()> {
+/// A refusal names the file, the line and the field, and then no namespace is adopted.
+fn invalid_files_are_refused(commands: &Commands<'_>, cluster: &str, good: &str) -> Result<()> {
     let number = good.lines().position(|line| line.contains(USED)).context("no line")? + 1;
     let place = format!("{}:{number}:", commands.file.display());
     let cases = [
@@ -197,8 +200,8 @@ fn nothing_is_taken(commands: &Commands<'_>, cluster: &str, good: &str) -> Resul
             .map(|line| if line.contains(USED) { line.replace(find, replace) } else { line.to_owned() });
         std::fs::write(&commands.file, lines.collect::<Vec<_>>().join("\n"))?;
         let refused = commands.adopt(&[])?;
-        ensure!(refused.status.code() == Some(2), "{replace} was taken: {}", told(&refused));
-        contains(&told(&refused), &[&format!("{place} {why}"), "nothing is adopted"])?;
+        ensure!(refused.status.code() == Some(2), "{replace} was taken: {}", stderr(&refused));
+        contains(&stderr(&refused), &[&format!("{place} {why}"), "nothing is adopted"])?;
         ensure!(objects(&commands.instance.kubectl)?.is_empty(), "{replace}: some objects were made");
     }
     Ok(())
@@ -209,8 +212,8 @@ fn objects(k: &Kubectl) -> Result<Vec<Value>> {
     Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
 }
 
-/// Each is Available, on record as adopted, and enforces the quota; what was in it is as it was.
-fn is_taken_over(instance: &Instance, cluster: &str, before: &[String]) -> Result<()> {
+/// Each namespace is Available, recorded as adopted, and has the quota. Its content is unchanged.
+fn check_adopted(instance: &Instance, cluster: &str, before: &[String]) -> Result<()> {
     let (k, member) = (&instance.kubectl, instance.member(cluster));
     for name in ALL {
         let object = format!("{cluster}-{name}");
@@ -229,8 +232,8 @@ fn is_taken_over(instance: &Instance, cluster: &str, before: &[String]) -> Resul
     Ok(())
 }
 
-/// The objects go; their namespaces stay, and with what is in use goes what was held for it.
-fn is_released(instance: &Instance, cluster: &str, before: &[String]) -> Result<()> {
+/// Deletes the objects: the namespaces stay, and amounts in use are held until they are used no more.
+fn release(instance: &Instance, cluster: &str, before: &[String]) -> Result<()> {
     let (k, member) = (&instance.kubectl, instance.member(cluster));
     for name in ALL {
         let object = format!("{cluster}-{name}");
@@ -240,7 +243,7 @@ fn is_released(instance: &Instance, cluster: &str, before: &[String]) -> Result<
     let namespaces = |lines: &[String]| -> Vec<String> {
         lines
             .iter()
-            .filter(|line| !line.contains("own") && !line.contains(&format!("{ALIKE} \"{ALIKE}")))
+            .filter(|line| !line.contains("own") && !line.contains(&format!("{SAME_NAME} \"{SAME_NAME}")))
             .cloned()
             .collect()
     };

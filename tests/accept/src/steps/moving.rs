@@ -11,8 +11,8 @@ const NAME: &str = "moving";
 const EMIGRATIONS: &str = "nsemigrations.business.tkestack.io";
 const LOOK: Duration = Duration::from_mins(3);
 
-/// By the subresource there, by an emigration back, beside the garbage and namespace controllers of the host cluster. The
-/// namespace in the cluster, its quota and what is in it stay themselves.
+/// A namespace is transferred to another project by the subresource and back by an `NsEmigration`, while the garbage and
+/// namespace controllers of the host cluster run. The cluster keeps the same namespace, quota and content.
 pub(super) fn moving(instance: &Instance) -> Result<()> {
     let k = &instance.kubectl;
     let cluster = instance.clusters.get(1).context("no second cluster")?.as_str();
@@ -25,12 +25,12 @@ pub(super) fn moving(instance: &Instance) -> Result<()> {
         apply(k, &project(name, None, &[(cluster, hard)]))?;
         until_active(k, name)?;
     }
-    // The namespace controller empties a core namespace that is called like the project.
+    // The namespace controller deletes what is in a core namespace with the name of the project.
     k.run(&["create", "namespace", "moving-from"])?;
     apply(k, &namespace("moving-from", cluster, NAME, two))?;
     until_available(k, "moving-from", &object)?;
     member.run(&["create", "configmap", "content", "-n", NAME, "--from-literal=a=b"])?;
-    let before = identity(&member)?;
+    let before = uids(&member)?;
     let uid = uid_of(k, "moving-from", &object)?;
 
     let path = format!("/apis/business.tkestack.io/v1/namespaces/moving-from/namespaces/{object}/transfer");
@@ -45,16 +45,16 @@ pub(super) fn moving(instance: &Instance) -> Result<()> {
     k.run(&["delete", "namespace", "moving-from", "--timeout=120s"])?;
     until_marked(instance, cluster, "moving-to", &object)?;
     ensure!(uid_of(k, "moving-to", &object)? == uid, "it is another object");
-    ensure!(identity(&member)? == before, "the cluster's namespace is another one");
+    ensure!(uids(&member)? == before, "the cluster's namespace is another one");
     contains(&k.refused(&["get", "bns", &object, "-n", "moving-from"], None)?, &["NotFound"])?;
     let used = format!("/status/clusters/{cluster}/used/cpu");
     job::until_field(k, &["project", "moving-to"], &used, &json!("2"))?;
     super::books(instance)?;
 
-    emigrate(instance, &object)?;
+    emigrate_back(instance, &object)?;
     until_marked(instance, cluster, "moving-from", &object)?;
     ensure!(uid_of(k, "moving-from", &object)? == uid, "it is another object");
-    ensure!(identity(&member)? == before, "the cluster's namespace is another one");
+    ensure!(uids(&member)? == before, "the cluster's namespace is another one");
     super::books(instance)?;
     for name in ["moving-from", "moving-to", "moving-small"] {
         k.run(&["delete", "project", name, "--wait=false"])?;
@@ -63,8 +63,8 @@ pub(super) fn moving(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// An emigration back, whose phases are followed as the console does.
-fn emigrate(instance: &Instance, object: &str) -> Result<()> {
+/// Moves the namespace back by an emigration, and follows its phases as the console does.
+fn emigrate_back(instance: &Instance, object: &str) -> Result<()> {
     let k = &instance.kubectl;
     let emigration = |to: &str| {
         json!({
@@ -76,7 +76,7 @@ fn emigrate(instance: &Instance, object: &str) -> Result<()> {
     let refused = k.refused(&["create", "-f", "-"], Some(&emigration("moving-small")))?;
     contains(&refused, &["should NOT be more than remaining quantity(1)"])?;
     k.feed(&["create", "-f", "-"], &emigration("moving-from"))?;
-    // There is one already, or the namespace has moved, perhaps between the reads of both projects.
+    // Either the first emigration still exists, or it has already moved the namespace.
     let again = k.refused(&["create", "-f", "-"], Some(&emigration("moving-from")))?;
     let expected =
         ["already exists", "failed to get this business namespace", "already has a namespace with the name"];
@@ -101,7 +101,7 @@ fn emigrate(instance: &Instance, object: &str) -> Result<()> {
     Ok(())
 }
 
-/// The cluster's namespace and its quota name the project, and the object says so.
+/// Waits until the cluster's namespace and quota have the project's label, and the object has the condition Transferred.
 fn until_marked(instance: &Instance, cluster: &str, project: &str, object: &str) -> Result<()> {
     let member = instance.member(cluster);
     let label = "/metadata/labels/tkestack.io~1projectName";
@@ -121,8 +121,8 @@ fn uid_of(k: &Kubectl, project: &str, object: &str) -> Result<Value> {
     object.pointer("/metadata/uid").cloned().context("no uid")
 }
 
-/// Uids of the cluster's namespace, its quota, and what somebody has put into it.
-fn identity(member: &Kubectl) -> Result<Vec<Value>> {
+/// The uids of the cluster's namespace, its quota and the ConfigMap in it.
+fn uids(member: &Kubectl) -> Result<Vec<Value>> {
     let of = |args: &[&str]| -> Result<Value> {
         let args: Vec<&str> = ["get"].into_iter().chain(args.iter().copied()).collect();
         member.json(&args)?.pointer("/metadata/uid").cloned().context("no uid")

@@ -14,13 +14,13 @@ use terminal::say;
 
 const PROJECT: &str = "depot";
 const CREDENTIAL: &str = "registrycredentials.business.tkestack.io";
-/// A namespace in the cluster, and the Secret by which its pods pull.
+/// A namespace in the cluster, and the pull secret in it.
 const PODS: &str = "depot-pods";
 const PULL_SECRET: &str = "business-registry";
 const CONTROLLER: &str = "--as=system:serviceaccount:tke-business:business-member";
-const KEPT: &str = "/status/used/requests.storage";
+const USED: &str = "/status/used/requests.storage";
 
-/// An OCI registry with our tokens: images by go-containerregistry, charts by Helm.
+/// An OCI registry that accepts tokens of business-api: go-containerregistry pushes and pulls images, Helm charts.
 pub(super) fn registry(instance: &Instance) -> Result<()> {
     let Some(registry) = &instance.registry else {
         say::skipped("the registry's program could not be built");
@@ -30,28 +30,28 @@ pub(super) fn registry(instance: &Instance) -> Result<()> {
     depot.prepare()?;
     let accounts = depot.accounts()?;
     depot.images(&accounts)?;
-    depot.pods().context("the pull secret of a namespace")?;
+    depot.pull_secret().context("the pull secret of a namespace")?;
     depot.charts(&accounts)?;
     depot.limits(&accounts)?;
     depot.end(&accounts)
 }
 
-/// The registry, with an administrator of the tenant whose project has image namespaces in it.
+/// The registry, and kubectl of the administrator of the tenant whose project uses it.
 struct RegistryTest<'a> {
     instance: &'a Instance,
     registry: &'a Registry,
     tenant: Kubectl,
 }
 
-/// `NAME:PASSWORD` of the users of the registry.
+/// The users of the registry, as `NAME:PASSWORD`.
 struct Accounts {
-    /// The tenant's administrator, with his token.
+    /// The tenant's administrator, whose password is his token.
     member: String,
-    /// A robot that pushes.
+    /// A credential that may push.
     writer: String,
-    /// A robot that pulls.
+    /// A credential that may only pull.
     reader: String,
-    /// An administrator of another tenant, with his token.
+    /// An administrator of another tenant, whose password is his token.
     foreign: String,
 }
 
@@ -119,7 +119,7 @@ impl RegistryTest<'_> {
         format!("{}/default/images/{name}", self.registry.host())
     }
 
-    /// What a client that is let in prints.
+    /// Runs the client, which must succeed; returns its stdout.
     fn works(&self, account: &str, args: &[&str]) -> Result<String> {
         let output = self.call(account, args)?;
         let complaint = String::from_utf8_lossy(&output.stderr);
@@ -127,7 +127,7 @@ impl RegistryTest<'_> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// What a client that is refused shows.
+    /// Runs the client, which must be refused; returns its stderr.
     fn refused(&self, account: &str, args: &[&str]) -> Result<String> {
         let output = self.call(account, args)?;
         ensure!(!output.status.success(), "{} was let in", args.join(" "));
@@ -153,8 +153,8 @@ impl RegistryTest<'_> {
         self.refused(writer, &["pull", &app]).map(drop)
     }
 
-    /// The pods of a namespace pull by a Secret of their own, which nobody else writes, and which ends with the namespace.
-    fn pods(&self) -> Result<()> {
+    /// Each namespace has its own pull secret: only the controller writes it, and it is revoked with the namespace.
+    fn pull_secret(&self) -> Result<()> {
         let (operator, owner) = (&self.instance.kubectl, self.instance.member(HOST_CLUSTER));
         let mut template =
             manifests::render(operator, "deploy/templates-pulling")?.pop().context("no template")?;
@@ -184,8 +184,8 @@ impl RegistryTest<'_> {
         self.works(&pods, &["pull", &self.image("app:1")])?;
         let shown = self.refused(&pods, &["push", &self.image("app:9")])?;
         ensure!(shown.contains("this credential is for pulling only"), "{shown}");
-        nobody_else_writes_it(&owner)?;
-        controller_sees_no_other(&owner)?;
+        administrator_may_not_write(&owner)?;
+        controller_is_confined(&owner)?;
         let object = self.tenant.json(&["get", "bns", &name, "-n", PROJECT])?;
         let issued = object.pointer("/status/pullCredential/passwords").and_then(Value::as_array);
         ensure!(issued.is_some_and(|all| all.len() == 1), "what is right was issued anew: {object}");
@@ -194,7 +194,7 @@ impl RegistryTest<'_> {
         let newest = issued.and_then(|all| all.first()).and_then(|one| one.get("hash"));
         ensure!(marked.is_some() && marked == newest, "another password is in the Secret");
 
-        // What the template has no more goes, and no account names it any more. `default` is a bare one.
+        // A template without pullSecret: the Secret is deleted, and the ServiceAccount default no longer names it.
         let without = r#"[{"op":"remove","path":"/spec/pullSecret"}]"#;
         operator.run(&["patch", "nst", "pulling", "--type=json", "-p", without])?;
         until_gone(&owner, &["secret", PULL_SECRET, "-n", PODS])?;
@@ -215,7 +215,7 @@ impl RegistryTest<'_> {
         until_gone(operator, &["nst", "pulling"])
     }
 
-    /// `NAME:PASSWORD`, as a node reads it in the Secret.
+    /// The `NAME:PASSWORD` of the pull secret, as a node reads it.
     fn pull_account(&self, owner: &Kubectl) -> Result<String> {
         let secret = owner.json(&["get", "secret", PULL_SECRET, "-n", PODS])?;
         ensure!(secret.get("type") == Some(&json!("kubernetes.io/dockerconfigjson")), "another type");
@@ -237,16 +237,16 @@ impl RegistryTest<'_> {
         clients::passes(helm.env("REGISTRY_FOREIGN", &accounts.foreign))
     }
 
-    /// The budget is used up, and an operator's lock.
+    /// Pushes are refused when the budget is used up, and when an operator has locked the image namespace.
     fn limits(&self, accounts: &Accounts) -> Result<()> {
         let Accounts { member, reader, .. } = accounts;
         let much = self.works(member, &["push", &self.image("much:1"), "--bytes", "2000000"])?;
         let get = ["imagenamespaces.business.tkestack.io", "images", "-n", PROJECT];
-        let kept = |object: &Value| {
-            let used = object.pointer(KEPT).and_then(Value::as_str).unwrap_or_default();
+        let is_counted = |object: &Value| {
+            let used = object.pointer(USED).and_then(Value::as_str).unwrap_or_default();
             used.parse::<u64>().is_ok_and(|bytes| bytes > 2_000_000)
         };
-        until(&self.tenant, &get, kept)?;
+        until(&self.tenant, &get, is_counted)?;
         let shown = self.refused(member, &["push", &self.image("more:1")])?;
         ensure!(
             shown.contains("is full") && shown.contains("depot") && shown.contains("hard 1Mi"),
@@ -254,7 +254,7 @@ impl RegistryTest<'_> {
         );
         self.works(reader, &["pull", &self.image("much:1")])?;
         self.works(member, &["delete", &format!("{}@{much}", self.image("much"))])?;
-        until(&self.tenant, &get, |object| !kept(object))?;
+        until(&self.tenant, &get, |object| !is_counted(object))?;
         self.works(member, &["push", &self.image("more:1")])?;
 
         let operator = &self.instance.kubectl;
@@ -281,18 +281,18 @@ impl RegistryTest<'_> {
         }
         self.works(member, &["push", &self.image("more:2")])?;
 
-        // No list of the registry shows it: what the registry has told is what counts it.
+        // An untagged image is in no list of the registry: it is counted by the registry's notification.
         let digest = self.works(member, &["push", "--by-digest", &self.image("bare:none")])?;
         let name = format!("default/images/bare@{digest}");
-        let counts = |object: &Value| {
+        let is_noted = |object: &Value| {
             let untagged = object.pointer("/status/untagged").and_then(Value::as_array);
             untagged.is_some_and(|all| all.iter().any(|one| one == name.as_str()))
         };
-        until(&self.tenant, &get, counts).map(drop)
+        until(&self.tenant, &get, is_noted).map(drop)
     }
 
-    /// The project's end takes what it keeps in the registry with it. The name itself is free when the last token has ended,
-    /// for which nobody waits here.
+    /// With the project, its images are deleted from the registry. The objects stay until the last token has expired: this
+    /// test does not wait for that.
     fn end(&self, accounts: &Accounts) -> Result<()> {
         self.tenant.run(&["delete", "project", PROJECT, "--wait=false"])?;
         let images = "imagenamespaces.business.tkestack.io";
@@ -308,8 +308,8 @@ impl RegistryTest<'_> {
     }
 }
 
-/// The cluster's administrator is told whose the Secret is.
-fn nobody_else_writes_it(owner: &Kubectl) -> Result<()> {
+/// The policy refuses writes of the pull secret by the cluster's administrator, and says why. Other Secrets are his.
+fn administrator_may_not_write(owner: &Kubectl) -> Result<()> {
     let data = r#"{"data":{".dockerconfigjson":"e30="}}"#;
     let attempts: [&[&str]; 2] = [
         &["patch", "secret", PULL_SECRET, "-n", PODS, "--type=merge", "-p", data],
@@ -333,8 +333,9 @@ fn nobody_else_writes_it(owner: &Kubectl) -> Result<()> {
         .map(drop)
 }
 
-/// Stolen credentials of the controller read and write no other Secret, and change nothing else of an account.
-fn controller_sees_no_other(owner: &Kubectl) -> Result<()> {
+/// With stolen credentials of the controller, no other Secret can be read or written, and nothing else of a
+/// `ServiceAccount` changed.
+fn controller_is_confined(owner: &Kubectl) -> Result<()> {
     let theirs: [&[&str]; 6] = [
         &["get", "secrets", "-A"],
         &["get", "secrets", "-n", PODS],
@@ -356,7 +357,7 @@ fn controller_sees_no_other(owner: &Kubectl) -> Result<()> {
         },
         "data": {".dockerconfigjson": "e30="},
     });
-    // Which asks for the right to patch alone.
+    // Server-side apply needs only the right to patch.
     let apply =
         [CONTROLLER, "apply", "--server-side", "--force-conflicts", "--field-manager=test", "-f", "-"];
     contains(&owner.refused(&apply, Some(&elsewhere.to_string()))?, &["that carry its mark"])?;
@@ -377,7 +378,7 @@ fn controller_sees_no_other(owner: &Kubectl) -> Result<()> {
     ] {
         contains(&owner.refused(&apply, Some(&account(changed)))?, &["changes nothing else"])?;
     }
-    // Rehearsed: an account that somebody else has written would keep the name.
+    // A dry run, because the controller would not remove the name from an account that somebody else has written.
     let rehearsed = [&apply[..], &["--dry-run=server"]].concat();
     owner.feed(&rehearsed, &account(json!({"imagePullSecrets": [{"name": PULL_SECRET}]}))).map(drop)
 }

@@ -23,14 +23,14 @@ use terminal::say;
 
 const SERVER: &str = "proxy-server";
 const AGENT: &str = "proxy-agent";
-/// What deploy/ makes of both ends.
+/// The manifests of both ends.
 const SERVER_SIDE: &str = "tests/accept/deploy/tunnel";
 const AGENT_SIDE: &str = "deploy/member-tunnel/agent.yaml";
-/// Where the agents are.
+/// The namespace of the agents in the member cluster.
 const AGENT_NAMESPACE: &str = "tke-business";
-/// Account, Deployment and Secret of the agents.
+/// The name of the `ServiceAccount`, Deployment and Secret of the agents.
 const ACCOUNT: &str = "business-tunnel";
-/// What the agent shows to the server.
+/// The file with the token that the agent sends to the server.
 const TOKEN_FILE: &str = "tunnel.token";
 const AUTHORITY: &str = "tunnel-ca";
 const SOON: Duration = Duration::from_mins(4);
@@ -38,8 +38,9 @@ const LOOPBACK: &str = "127.0.0.1";
 const HARD: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
 const SMALL: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
 
-/// A cluster that only dials out: Konnectivity's agent there dials its server beside the controller, which reaches the
-/// cluster through it, and not while the agent is gone. Its certificate and the agent's token are renewed.
+/// A cluster that cannot be dialled: Konnectivity's agent there dials the server beside the controller, and the
+/// controller reaches the cluster through both, while the agent runs. The server's certificate and the agent's token are
+/// rotated.
 pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     if ![SERVER, AGENT].iter().all(|program| layout::bin().join(program).exists()) {
         say::skipped("the tunnel's programs are not there");
@@ -54,13 +55,13 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     parts.start(instance)?;
     apply(&instance.kubectl, &project("tunnel", None, &[(cluster, HARD), (HOST_CLUSTER, HARD)]))?;
     until_active(&instance.kubectl, "tunnel")?;
-    // A way that works would go on until the new one does.
+    // The controller would use the direct connection until the tunnel works.
     directory.strike_out(cluster)?;
-    let worked = is_away(instance, cluster)
+    let worked = until_unreachable(instance, cluster)
         .and_then(|()| directory.enter_through(&format!("tunnel://{cluster}"), &joined, cluster))
         .and_then(|()| works(instance, cluster))
-        .and_then(|()| certificate_is_renewed(instance, cluster))
-        .and_then(|()| token_is_renewed(instance, &directory, cluster));
+        .and_then(|()| certificate_is_rotated(instance, cluster))
+        .and_then(|()| token_is_rotated(instance, &directory, cluster));
     directory.put_back()?;
     worked?;
     wait::until("the first credentials are in use again", SOON, || {
@@ -77,7 +78,7 @@ pub(super) fn tunnel(instance: &Instance) -> Result<()> {
     until_gone(&instance.member(cluster), &["namespace", "later"])
 }
 
-/// Makes the agents' Deployment, which no node runs, and their token, which the agent here is given.
+/// `join` creates the agents' Deployment, which no node runs, and their token, which the agent on this machine gets.
 fn join(instance: &Instance, cluster: &str, parts: &TunnelProcesses) -> Result<()> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount",
@@ -85,10 +86,10 @@ fn join(instance: &Instance, cluster: &str, parts: &TunnelProcesses) -> Result<(
     });
     instance.kubectl.apply(&account.to_string())?;
     let path = instance.member(cluster).kubeconfig().to_string_lossy().into_owned();
-    let (entrance, image) = (format!("{LOOPBACK}:{}", parts.entrance), "mirror.example.org/agent:1");
+    let (address, image) = (format!("{LOOPBACK}:{}", parts.port), "mirror.example.org/agent:1");
     let authority = parts.authority.to_string_lossy();
     let operator = business(instance, &instance.kubectl)?;
-    let at = ["--tunnel", &entrance, "--tunnel-ca", &authority, "--tunnel-image", image];
+    let at = ["--tunnel", &address, "--tunnel-ca", &authority, "--tunnel-image", image];
     operator
         .run(&[&["join", cluster, "--kubeconfig", &path, "--days", "2", "--no-wait"][..], &at].concat())?;
     let deployment = instance.member(cluster).json(&["get", "deployment", ACCOUNT, "-n", AGENT_NAMESPACE])?;
@@ -97,7 +98,7 @@ fn join(instance: &Instance, cluster: &str, parts: &TunnelProcesses) -> Result<(
     give_token(instance, cluster).map(drop)
 }
 
-/// As a kubelet brings it to the agent. Whether it is another one.
+/// Writes the agents' token for the agent, as a kubelet does. Returns whether it has changed.
 fn give_token(instance: &Instance, cluster: &str) -> Result<bool> {
     let (kept, file) = (agents_token(instance, cluster)?, instance.layout.path(TOKEN_FILE));
     let is_new = std::fs::read_to_string(&file).ok().as_ref() != Some(&kept);
@@ -111,9 +112,9 @@ fn agents_token(instance: &Instance, cluster: &str) -> Result<String> {
     Ok(String::from_utf8(BASE64_STANDARD.decode(encoded)?)?)
 }
 
-/// The server reads its certificate once: the controllers tell that it shows another one than is in its file, until it is
-/// started anew.
-fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
+/// The server reads its certificate only at its start. Until it is restarted, the controllers report that the file has
+/// another one.
+fn certificate_is_rotated(instance: &Instance, cluster: &str) -> Result<()> {
     let told = |wanted: u16| {
         wait::until(&format!("/livez/tunnel answers {wanted}"), SOON, || {
             for (_, port) in &instance.controller_admin_ports {
@@ -140,8 +141,8 @@ fn certificate_is_renewed(instance: &Instance, cluster: &str) -> Result<()> {
     is_reachable(instance, cluster, "True")
 }
 
-/// `rotate` while the agents' pods are run here, so to speak: a new one is Ready when the agent was let in by the new token.
-fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -> Result<()> {
+/// Runs `rotate` and reports the agents' new pods as Ready once the server has accepted the agent with the new token.
+fn token_is_rotated(instance: &Instance, directory: &Directory, cluster: &str) -> Result<()> {
     let path = instance.member(cluster).kubeconfig().to_string_lossy().into_owned();
     let (old, mut listed) = (agents_token(instance, cluster)?, token(instance, cluster)?);
     let operator = business(instance, &instance.kubectl)?;
@@ -169,9 +170,9 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
     let kept =
         instance.kubectl.json(&["get", "secret", &rotation::secret(cluster), "-n", MEMBERS_NAMESPACE])?;
     ensure!(kept.pointer("/metadata/annotations/business.tkestack.io~1agents-end").is_some(), "no end");
-    ensure!(is_let_in(instance, &agents_token(instance, cluster)?)?, "the new token");
+    ensure!(is_accepted(instance, &agents_token(instance, cluster)?)?, "the new token");
     wait::until("the agents' old token is refused", SOON, || {
-        Ok(if is_let_in(instance, &old)? {
+        Ok(if is_accepted(instance, &old)? {
             Progress::Pending("it is taken".to_owned())
         } else {
             Progress::Done(())
@@ -180,7 +181,7 @@ fn token_is_renewed(instance: &Instance, directory: &Directory, cluster: &str) -
     is_reachable(instance, cluster, "True")
 }
 
-/// What the kubelets of the cluster would do, if it had any.
+/// Does what kubelets do with the agents' pods.
 fn run_pods(instance: &Instance, cluster: &str) -> Result<()> {
     let member = instance.member(cluster);
     let label = format!("app.kubernetes.io/name={ACCOUNT}");
@@ -194,15 +195,15 @@ fn run_pods(instance: &Instance, cluster: &str) -> Result<()> {
     for pod in pods.get("items").and_then(Value::as_array).into_iter().flatten() {
         let name = pod.pointer("/metadata/name").and_then(Value::as_str).context("no name")?;
         let patch = ["--type=merge", "-p", &ready.to_string()];
-        // It may have gone meanwhile.
+        // The pod may be deleted meanwhile.
         let at = ["patch", "pod", name, "-n", AGENT_NAMESPACE, "--subresource=status"];
         drop(member.output(&[&at[..], &patch].concat(), None)?);
     }
     Ok(())
 }
 
-/// As the tunnel's server asks.
-fn is_let_in(instance: &Instance, token: &str) -> Result<bool> {
+/// Whether kube-apiserver accepts the token, as the tunnel's server asks it.
+fn is_accepted(instance: &Instance, token: &str) -> Result<bool> {
     let review = json!({
         "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
         "spec": {"token": token, "audiences": [ACCOUNT]},
@@ -213,7 +214,7 @@ fn is_let_in(instance: &Instance, token: &str) -> Result<bool> {
     Ok(answer.pointer("/status/authenticated") == Some(&json!(true)))
 }
 
-fn is_away(instance: &Instance, cluster: &str) -> Result<()> {
+fn until_unreachable(instance: &Instance, cluster: &str) -> Result<()> {
     job::until(&instance.kubectl, &["membercluster", cluster], |object| {
         condition(object, "Reachable").is_some_and(|one| one.get("status") != Some(&json!("True")))
     })
@@ -246,7 +247,7 @@ fn works(instance: &Instance, cluster: &str) -> Result<()> {
     until_available(k, "tunnel", &format!("{cluster}-later")).map(drop)
 }
 
-/// The flags with which a container in deploy/ is started.
+/// The flags of a container in a manifest.
 struct ContainerFlags(BTreeMap<String, String>);
 
 impl ContainerFlags {
@@ -266,7 +267,7 @@ impl ContainerFlags {
         flags.map(Self).with_context(|| format!("{container} has an argument that is no flag with a value"))
     }
 
-    /// The same with what is otherwise on this machine. Whatever a pod or `join` would fill in must be among that.
+    /// The arguments, with other values for this machine. These must include each flag that a pod or `join` fills in.
     fn with(mut self, here: &[(&str, String)]) -> Result<Vec<String>> {
         let is_given = |name: &String| here.iter().any(|(given, _)| given == name);
         let open = self.0.iter().find(|(name, value)| is_to_be_filled_in(value) && !is_given(name));
@@ -278,15 +279,15 @@ impl ContainerFlags {
     }
 }
 
-/// A variable of the pod, or a word in capitals.
+/// Whether the value has a variable of the pod or a placeholder in capitals.
 fn is_to_be_filled_in(value: &str) -> bool {
     value.contains('$') || value.as_bytes().windows(2).any(|pair| pair.iter().all(u8::is_ascii_uppercase))
 }
 
-/// Both ends of the tunnel, on this machine.
+/// Both ends of the tunnel as processes of this machine.
 struct TunnelProcesses {
-    /// Where the agent dials.
-    entrance: u16,
+    /// The port of the server that the agent dials.
+    port: u16,
     /// The CA of the server's certificate.
     authority: PathBuf,
     server: Spec,
@@ -298,7 +299,7 @@ struct TunnelProcesses {
 impl TunnelProcesses {
     fn of(instance: &Instance) -> Result<Self> {
         let port = |name: &str| instance.supervisor.port(instance.layout.first_port, name, name);
-        let (entrance, admin, health) = (port(TUNNEL)?, port("tunnel-admin")?, port("tunnel-health")?);
+        let (agent_port, admin, health) = (port(TUNNEL)?, port("tunnel-admin")?, port("tunnel-health")?);
         let (agent_admin, agent_health) = (port("tunnel-agent-admin")?, port("tunnel-agent-health")?);
 
         let pki = Pki::open(&instance.layout.path("pki"))?;
@@ -308,7 +309,7 @@ impl TunnelProcesses {
             .with(&[
                 ("uds-name", instance.layout.path(TUNNEL_SOCKET).display().to_string()),
                 ("agent-bind-address", LOOPBACK.to_owned()),
-                ("agent-port", entrance.to_string()),
+                ("agent-port", agent_port.to_string()),
                 ("admin-bind-address", LOOPBACK.to_owned()),
                 ("admin-port", admin.to_string()),
                 ("health-bind-address", LOOPBACK.to_owned()),
@@ -322,10 +323,10 @@ impl TunnelProcesses {
         let agent = ContainerFlags::of(&manifests::read(&layout::workspace().join(AGENT_SIDE))?, "agent")?
             .with(&[
                 ("proxy-server-host", LOOPBACK.to_owned()),
-                ("proxy-server-port", entrance.to_string()),
+                ("proxy-server-port", agent_port.to_string()),
                 ("ca-cert", pki.cert(AUTHORITY).display().to_string()),
                 ("service-account-token-path", instance.layout.path(TOKEN_FILE).display().to_string()),
-                // What the cluster's kubeconfig calls its server.
+                // The host of the server in the cluster's kubeconfig.
                 ("agent-identifiers", format!("ipv4={LOOPBACK}")),
                 ("admin-server-port", agent_admin.to_string()),
                 ("health-server-host", LOOPBACK.to_owned()),
@@ -335,7 +336,7 @@ impl TunnelProcesses {
             Spec::new(program, &layout::bin().join(program)).args(args.iter().cloned())
         };
         Ok(Self {
-            entrance,
+            port: agent_port,
             authority: pki.cert(AUTHORITY),
             server: spec(SERVER, &server),
             agent: spec(AGENT, &agent),
@@ -348,7 +349,7 @@ impl TunnelProcesses {
         let supervisor = &instance.supervisor;
         supervisor.start(self.server)?;
         supervisor.start(self.agent)?;
-        // The server is ready when an agent has come, and the agent when a server has taken it.
+        // The server is ready when an agent is connected, and the agent when a server has accepted it.
         programs::ready(supervisor, SERVER, self.server_health)?;
         programs::ready(supervisor, AGENT, self.agent_health)
     }
