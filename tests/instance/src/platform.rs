@@ -1,4 +1,4 @@
-//! One running instance: starts PostgreSQL, the control planes, business-api and business-controller in order.
+//! Starts an instance: PostgreSQL, the control planes, business-api and business-controller, in this order.
 
 use crate::controlplane::{self, ControlPlane};
 use crate::fleet::{self, Fleet, FleetOptions};
@@ -23,9 +23,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use terminal::say;
 
-/// The cluster that the control plane itself is.
+/// The host cluster, which is a member cluster, too.
 pub const HOST_CLUSTER: &str = "local";
-/// Kubeconfigs whose contexts are the clusters: who works there, who has certificates signed, and where people reach them.
+/// Kubeconfigs with a context for each cluster: the controller's credentials, the credentials that sign certificates, and
+/// the addresses for people.
 const MEMBERS: &str = "programs/members.kubeconfig";
 const SIGNERS: &str = "programs/signers.kubeconfig";
 const ENDPOINTS: &str = "programs/endpoints.kubeconfig";
@@ -33,10 +34,10 @@ const MEMBERS_MAX: u8 = 20;
 const REPLICAS_MAX: u8 = 8;
 const AVAILABLE: Duration = Duration::from_mins(3);
 
-/// What an instance consists of.
+/// The parts of an instance.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// A cluster the user has, instead of a local control plane.
+    /// The kubeconfig of the user's own cluster, in place of a local control plane.
     pub kubeconfig: Option<PathBuf>,
     /// Member clusters besides the host cluster.
     pub members: u8,
@@ -46,21 +47,21 @@ pub struct Options {
     pub replicas: u8,
     /// Replicas of business-controller; the first issues certificates.
     pub controllers: u8,
-    /// Many clusters for the controllers, who can be told apart in all of them.
+    /// Simulated member clusters, with separate credentials and connections for each controller.
     pub fleet: Option<FleetOptions>,
-    /// PostgreSQL of the user instead of a private one.
+    /// The user's own PostgreSQL, in place of a private one.
     pub database_url: Option<String>,
-    /// The private PostgreSQL has a certificate.
+    /// Whether the private PostgreSQL uses TLS.
     pub database_tls: bool,
-    /// The private PostgreSQL archives its WAL, and can be backed up.
+    /// Whether the private PostgreSQL archives its WAL, so that it can be backed up.
     pub archives: bool,
     /// PostgreSQL on several nodes.
     pub ha: Option<HaOptions>,
-    /// Without business-api and business-controller.
+    /// Whether business-api and business-controller are left out.
     pub bare: bool,
-    /// Time between two audits of the member clusters, when not the controller's own.
+    /// The interval of audits of the member clusters; without it the controller's default.
     pub audit_period: Option<String>,
-    /// Time within which member clusters count use again, when not the controller's own.
+    /// The time within which member clusters recount usage; without it the controller's default.
     pub quota_recount: Option<String>,
 }
 
@@ -74,25 +75,25 @@ pub struct Instance {
     /// Names of the member clusters, the host cluster first.
     pub clusters: Vec<String>,
     pub apis: Vec<Api>,
-    /// Where each replica of the controller is asked how it is, by its name.
+    /// Name and port for probes and metrics of each controller.
     pub controller_admin_ports: Vec<(String, u16)>,
-    /// Simulated clusters, and how controllers are told apart, where that was asked for.
+    /// The simulated clusters, if there are any.
     pub fleet: Option<Fleet>,
     pub database_url: String,
-    /// The private PostgreSQL, where it is one.
+    /// The private PostgreSQL, if there is one.
     pub postgres: Option<Postgres>,
-    /// The nodes of PostgreSQL, where it has several.
+    /// The nodes of PostgreSQL, if it has several.
     pub patroni: Option<PatroniCluster>,
     /// Signs tokens of tenants.
     pub issuer: TokenIssuer,
-    /// Where people log in, where its program could be built.
+    /// The identity provider, if its program could be built.
     pub provider: Option<Provider>,
-    /// The registry, where its program could be built.
+    /// The registry, if its program could be built.
     pub registry: Option<Registry>,
 }
 
 impl Instance {
-    /// Starts everything. When a step fails, what was started is stopped again.
+    /// Starts all parts. If one does not start, it stops those that have started.
     pub fn start(layout: &Layout, options: &Options) -> Result<Self> {
         ensure!(options.members <= MEMBERS_MAX, "at most {MEMBERS_MAX} members");
         let most = options.replicas.max(options.controllers);
@@ -108,17 +109,17 @@ impl Instance {
         started
     }
 
-    /// kubectl in a member cluster, as its administrator.
+    /// kubectl as the administrator of a member cluster.
     pub fn member(&self, cluster: &str) -> Kubectl {
         self.kubectl.with_kubeconfig(&self.layout.path("members").join(format!("{cluster}.kubeconfig")))
     }
 
-    /// The file that lists the clusters for the controller.
+    /// The kubeconfig in which the controller finds the member clusters.
     pub fn members_kubeconfig(&self) -> PathBuf {
         self.layout.path(MEMBERS)
     }
 
-    /// The same in an emergency: the cluster's policies let it write what is ours.
+    /// kubectl as a member of the break-glass group: the cluster's policies allow it to write the platform's objects.
     pub fn break_glass(&self, cluster: &str) -> Kubectl {
         self.member(cluster).acting(&[
             "--as=operator",
@@ -127,7 +128,7 @@ impl Instance {
         ])
     }
 
-    /// kubectl of the tenant's administrator, directly at business-api.
+    /// kubectl as the tenant's administrator, directly at business-api.
     pub fn tenant(&self) -> Kubectl {
         self.kubectl.with_kubeconfig(&self.layout.path("tenant.kubeconfig"))
     }
@@ -137,14 +138,14 @@ impl Instance {
     }
 }
 
-/// The cluster that holds our APIService.
+/// The cluster with the platform's APIService.
 enum Host {
     Local(ControlPlane),
-    /// Kubeconfig of a cluster the user has.
+    /// The kubeconfig of the user's own cluster.
     Given(PathBuf),
 }
 
-/// A PostgreSQL of the user.
+/// The URL of the user's own PostgreSQL, once it is checked.
 fn checked_database(url: &str) -> Result<String> {
     say::step("the PostgreSQL that was named is fit", || {
         programs::check_database(url).map(|()| url.to_owned())
@@ -163,7 +164,7 @@ impl<'a> Starter<'a> {
         Ok(Self { layout, supervisor, options, pki: Pki::open(&layout.path("pki"))? })
     }
 
-    /// The port of a child, kept from the last time and for the next.
+    /// The port with a name, on which the process `child` listens. It stays the same at the next start.
     fn port(&mut self, name: &str, child: &str) -> Result<u16> {
         self.supervisor.port(self.layout.first_port, name, child)
     }
@@ -236,13 +237,13 @@ impl<'a> Starter<'a> {
         numbered("business-api", self.options.replicas)
     }
 
-    /// What tokens are signed with, and what the provider is called.
+    /// Signs tokens, under the URL of the identity provider.
     fn issuer(&mut self) -> Result<TokenIssuer> {
         let port = self.port(identity::NAME, identity::NAME)?;
         TokenIssuer::open(&self.layout.path("pki"), format!("https://127.0.0.1:{port}"))
     }
 
-    /// Before the servers that ask it for its keys.
+    /// Starts the identity provider. It is first because servers get its keys when they start.
     fn provider(&mut self, issuer: &TokenIssuer) -> Result<Option<Provider>> {
         if self.options.bare {
             return Ok(None);
@@ -275,7 +276,7 @@ impl<'a> Starter<'a> {
             let (port, peer) = (self.port("etcd", "etcd")?, self.port("etcd-peer", "etcd")?);
             self.supervisor.start(controlplane::etcd(self.layout, port, peer)?)?;
         }
-        // All start at once, and each is waited for in turn.
+        // All start in parallel.
         let mut planes = Vec::new();
         for name in names {
             planes.push(self.start_cluster(&name, provider)?);
@@ -283,7 +284,7 @@ impl<'a> Starter<'a> {
         planes.iter().try_for_each(|plane| self.cluster_ready(plane))?;
         let host = match &self.options.kubeconfig {
             None => Host::Local(planes.remove(0)),
-            Some(file) => Host::Given(self.given(file)?),
+            Some(file) => Host::Given(self.import_kubeconfig(file)?),
         };
         Ok((host, planes))
     }
@@ -291,8 +292,8 @@ impl<'a> Starter<'a> {
     fn start_cluster(&mut self, name: &str, provider: Option<&Provider>) -> Result<ControlPlane> {
         let apiserver = format!("kube-apiserver-{name}");
         let port = self.port(&apiserver, &apiserver)?;
-        let believed = provider.map(Provider::authentication_config);
-        let mut plane = ControlPlane::prepare(self.layout, name, port, believed)?;
+        let authentication_config = provider.map(Provider::authentication_config);
+        let mut plane = ControlPlane::prepare(self.layout, name, port, authentication_config)?;
         if self.options.fleet.is_some() {
             plane = plane.audited()?;
         }
@@ -313,8 +314,8 @@ impl<'a> Starter<'a> {
         })
     }
 
-    /// Takes the current context of the user's kubeconfig, its files read into it.
-    fn given(&self, file: &Path) -> Result<PathBuf> {
+    /// Writes the current context of the user's kubeconfig, with the content of the files that it names.
+    fn import_kubeconfig(&self, file: &Path) -> Result<PathBuf> {
         let text = self.kubectl(file).run(&["config", "view", "--raw", "--flatten", "--minify"])?;
         let own = self.layout.path("kubeconfig");
         crate::pki::secret(&own, &text)?;
@@ -325,7 +326,7 @@ impl<'a> Starter<'a> {
         Ok(own)
     }
 
-    /// Rights first, then the programs, then the wait for the aggregator.
+    /// Applies the manifests and starts the registry, business-api and business-controller.
     fn business(&mut self, host: &Host, members: &[ControlPlane], instance: &mut Instance) -> Result<()> {
         let admin = self.kubectl(&match host {
             Host::Local(plane) => plane.admin(),
@@ -366,7 +367,7 @@ impl<'a> Starter<'a> {
         say::step("clusters known to business-api", || clusters_known(&admin, &clusters))
     }
 
-    /// Simulated clusters, and the way of each controller to the host cluster.
+    /// Starts the simulated clusters.
     fn fleet(&mut self, options: FleetOptions) -> Result<Fleet> {
         let fleet = Fleet::choose(self.layout, options, |name, child| self.port(name, child))?;
         say::step("simulated clusters ready", || {
@@ -445,7 +446,7 @@ impl<'a> Starter<'a> {
         instance.apis.iter().try_for_each(|api| self.supervisor.start(api.spec(&settings)?))
     }
 
-    /// Where people come to: through kube-apiserver where it is ours, and directly.
+    /// Writes the servers that kubeconfigs of people have: kube-apiserver, if it is a local one, and business-api.
     fn write_login_servers(&self, host: &Host, instance: &Instance, api: &Api) -> Result<()> {
         let Some(provider) = &instance.provider else { return Ok(()) };
         let mut login_servers = Vec::new();
@@ -470,7 +471,7 @@ impl<'a> Starter<'a> {
 
     fn start_registry(&self, instance: &Instance, api: &Api) -> Result<()> {
         let Some(registry) = &instance.registry else { return Ok(()) };
-        // go-containerregistry asks no token server at a private address, unless it has a name.
+        // go-containerregistry refuses a token server at a private IP address.
         let host = if api.host == "127.0.0.1" { "localhost" } else { &api.host };
         let url = format!("https://{host}:{}", api.port);
         let authority = self.pki.cert("serving-ca");
@@ -495,7 +496,7 @@ impl<'a> Starter<'a> {
         Ok(apis)
     }
 
-    /// The address under which the host cluster's kube-apiserver reaches us.
+    /// The address at which the host cluster's kube-apiserver reaches business-api.
     fn advertised(&self, like: &Value) -> Result<String> {
         if let Some(address) = &self.options.advertise_address {
             return Ok(address.clone());
@@ -520,7 +521,7 @@ impl<'a> Starter<'a> {
         self.pki.issue("serving-ca", "serving", &CertificateSubject::server(&names))
     }
 
-    /// One context a member in each: who works there, who has certificates signed, and where people reach it.
+    /// Gives the controller its rights in the clusters and writes [`MEMBERS`], [`SIGNERS`] and [`ENDPOINTS`].
     fn member_kubeconfigs(
         &self,
         admin: &Kubectl,
@@ -557,7 +558,7 @@ impl<'a> Starter<'a> {
     }
 }
 
-/// The names of a program's replicas; there is one at least.
+/// The names of a program's replicas. Zero replicas count as one.
 fn numbered(program: &str, replicas: u8) -> Vec<String> {
     let others = (2..=replicas).map(|number| format!("{program}-{number}"));
     std::iter::once(program.to_owned()).chain(others).collect()
@@ -571,7 +572,7 @@ fn tenant_kubeconfig(layout: &Layout, pki: &Pki, issuer: &TokenIssuer, api: &Api
         .write(&layout.path("tenant.kubeconfig"))
 }
 
-/// Waits until every cluster has registered and business-api knows. Another refusal is none of its: growth may be held.
+/// Waits until business-api knows every cluster. Other refusals do not matter: growth may be held.
 fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
     let clusters: Vec<(&str, Hard<'_>)> = clusters.iter().map(|name| (name.as_str(), &[][..])).collect();
     let project = project("clusters-known", None, &clusters).to_string();
@@ -588,7 +589,7 @@ fn clusters_known(kubectl: &Kubectl, clusters: &[String]) -> Result<()> {
     })
 }
 
-/// Waits until kube-apiserver hands our group on.
+/// Waits until kube-apiserver forwards requests to business-api.
 pub fn apiservice_available(kubectl: &Kubectl) -> Result<()> {
     wait::until("APIService available", AVAILABLE, || {
         let object = match kubectl.json(&["get", "apiservice", APISERVICE]) {

@@ -1,4 +1,4 @@
-//! Starts business-api and business-controller with the rights that deploy/ gives them.
+//! How business-api and business-controller are started, with the rights that deploy/ gives them.
 
 use crate::fleet::LeaseTimes;
 use crate::identity::Provider;
@@ -7,6 +7,7 @@ use crate::kubectl::Kubectl;
 use crate::layout::{self, Layout};
 use crate::manifests::NAMESPACE;
 use crate::pki::{CertificateSubject, Pki};
+use crate::process;
 use crate::registry::Registry;
 use crate::supervisor::{Spec, Supervisor};
 use crate::token::{AUDIENCE, TokenIssuer};
@@ -21,17 +22,17 @@ use std::time::Duration;
 
 const READY: Duration = Duration::from_mins(3);
 const PROBE: Duration = Duration::from_secs(2);
-/// Short, because tests delete on purpose.
+/// Short, because tests delete images and wait until they are gone.
 const REGISTRY_GRACE: &str = "5s";
-const TOKEN: &str = "--duration=8760h";
+const TOKEN_DURATION: &str = "--duration=8760h";
 
-/// A token of a `ServiceAccount`, from the cluster itself.
+/// The user of a kubeconfig: a token of a `ServiceAccount` that the cluster issues.
 pub fn service_account(kubectl: &Kubectl, name: &str) -> Result<Value> {
-    let printed = kubectl.run(&["create", "token", name, "--namespace", NAMESPACE, TOKEN])?;
+    let printed = kubectl.run(&["create", "token", name, "--namespace", NAMESPACE, TOKEN_DURATION])?;
     Ok(token(printed.trim()))
 }
 
-/// Writes the kubeconfig with which a program acts in the cluster described by `like`.
+/// Writes the kubeconfig of a program, with a token of its `ServiceAccount`, for the cluster of the kubeconfig `like`.
 pub fn kubeconfig(kubectl: &Kubectl, like: &Value, account: &str, path: &Path) -> Result<()> {
     let user = service_account(kubectl, account)?;
     Kubeconfig::default().context_like("host", like, &user)?.write(path)
@@ -44,11 +45,11 @@ pub struct Api {
     pub host: String,
     pub port: u16,
     pub admin_port: u16,
-    /// Of the console, on 127.0.0.1.
+    /// The console's port on 127.0.0.1.
     pub console_port: u16,
 }
 
-/// What every replica shares.
+/// The settings that all replicas share.
 #[derive(Debug)]
 pub struct ApiSettings<'a> {
     pub database_url: &'a str,
@@ -58,15 +59,15 @@ pub struct ApiSettings<'a> {
     pub client_ca: Option<PathBuf>,
     /// Signs tokens of tenants.
     pub issuer: &'a TokenIssuer,
-    /// Where it can be asked for its keys.
+    /// The identity provider that serves the keys of `issuer`.
     pub provider: Option<&'a Provider>,
     pub certificates: &'a Certificates,
     pub registry: Option<&'a Registry>,
 }
 
 impl ApiSettings<'_> {
-    /// Whose tokens it believes.
-    fn believed(&self) -> Vec<(&'static str, String)> {
+    /// The flags that configure whose tokens business-api accepts.
+    fn issuer_flags(&self) -> Vec<(&'static str, String)> {
         let issuer = self.issuer.url().to_owned();
         match self.provider {
             Some(provider) => vec![
@@ -83,10 +84,10 @@ impl ApiSettings<'_> {
     }
 }
 
-/// How business-api has certificates issued by the controller: each knows the other by a certificate.
+/// The connection by which business-api has the controller issue certificates, with mutual TLS.
 #[derive(Debug)]
 pub struct Certificates {
-    /// The controller's port for it.
+    /// The controller's port.
     pub port: u16,
     pub pki: Pki,
 }
@@ -96,7 +97,7 @@ impl Certificates {
     const SERVER: &str = "issuer";
     const CLIENT: &str = "business-api";
 
-    /// Makes the authority and both certificates.
+    /// Creates the CA and both certificates.
     pub fn prepare(pki: &Pki, port: u16) -> Result<Self> {
         pki.authority(Self::CA)?;
         pki.issue(Self::CA, Self::SERVER, &CertificateSubject::server(&["127.0.0.1"]))?;
@@ -104,7 +105,7 @@ impl Certificates {
         Ok(Self { port, pki: pki.clone() })
     }
 
-    fn of_api(&self) -> Vec<(&'static str, String)> {
+    fn api_flags(&self) -> Vec<(&'static str, String)> {
         vec![
             ("issuer-url", format!("https://127.0.0.1:{}", self.port)),
             ("issuer-ca-file", text(&self.pki.cert(Self::CA))),
@@ -113,7 +114,7 @@ impl Certificates {
         ]
     }
 
-    fn of_controller(&self) -> Vec<(&'static str, String)> {
+    fn controller_flags(&self) -> Vec<(&'static str, String)> {
         vec![
             ("issuer-bind", format!("127.0.0.1:{}", self.port)),
             ("issuer-client-ca-file", text(&self.pki.cert(Self::CA))),
@@ -137,12 +138,12 @@ impl Api {
             ("kubeconfig", text(settings.kubeconfig)),
             ("namespace", NAMESPACE.to_owned()),
             ("tenant-grant", "true".to_owned()),
-            // Measurements fill one tenant.
+            // Benchmarks create all their objects in one tenant.
             ("tenant-objects-max", "10000000".to_owned()),
             ("tenant-bytes-max", "64Gi".to_owned()),
             ("log-format", "text".to_owned()),
         ];
-        args.extend(settings.believed());
+        args.extend(settings.issuer_flags());
         if let Some(provider) = settings.provider {
             args.push(("console-bind", format!("127.0.0.1:{}", self.console_port)));
             args.push(("console-origin", provider.consoles.join(",")));
@@ -152,7 +153,7 @@ impl Api {
         if let Some(ca) = &settings.client_ca {
             args.push(("client-ca-file", text(ca)));
         }
-        args.extend(settings.certificates.of_api());
+        args.extend(settings.certificates.api_flags());
         if let Some(registry) = settings.registry {
             args.push(("registry-token-key-file", text(&registry.key)));
             args.push(("registry-controller-credentials", text(&registry.controller)));
@@ -163,7 +164,7 @@ impl Api {
             .args(["serve", "--migrate"])
             .args(args);
         spec.env = vec![
-            // In the environment, where other users of the machine cannot read the password.
+            // Not a flag, because other users of the machine could read the password.
             ("DATABASE_URL".to_owned(), settings.database_url.to_owned()),
             // As in deploy/.
             ("MIMALLOC_PURGE_DELAY".to_owned(), "60000".to_owned()),
@@ -176,33 +177,33 @@ impl Api {
     }
 }
 
-/// Where a tunnel to member clusters is looked for.
+/// The socket of the tunnel to member clusters, which the controller is configured with.
 pub const TUNNEL_SOCKET: &str = "tunnel.sock";
-/// What the port is called at which its server is dialled, and its certificate.
+/// The name of the port that the tunnel's agents dial, and of the server's certificate.
 pub const TUNNEL: &str = "tunnel";
 
-/// The controller.
+/// One replica of `business-controller`.
 #[derive(Debug)]
 pub struct Controller<'a> {
-    /// `business-controller`, or with a number behind it.
+    /// `business-controller`, or that with a number.
     pub name: &'a str,
     pub kubeconfig: &'a Path,
     pub members: &'a Path,
-    /// Who has certificates signed in the clusters.
+    /// The kubeconfig of the identities that have certificates signed in the clusters.
     pub signers: &'a Path,
-    /// Where people reach the clusters.
+    /// The kubeconfig with the addresses at which people reach the clusters.
     pub endpoints: &'a Path,
-    /// Of the one that issues certificates.
+    /// Set for the replica that issues certificates.
     pub certificates: Option<&'a Certificates>,
     pub admin_port: u16,
-    /// Where the tunnel's server would be dialled.
+    /// The port that the tunnel's agents dial.
     pub tunnel_port: u16,
     pub audit_period: Option<&'a str>,
     pub quota_recount: Option<&'a str>,
-    /// Times of leases and writes, when not the controller's own.
+    /// Durations of leases and writes; without them the controller's defaults.
     pub times: Option<LeaseTimes>,
     pub registry: Option<&'a Registry>,
-    /// The authority of business-api's certificate.
+    /// The CA of business-api's certificate.
     pub authority: &'a Path,
 }
 
@@ -220,7 +221,7 @@ impl Controller<'_> {
             ("log-format", "text".to_owned()),
         ];
         if let Some(certificates) = self.certificates {
-            args.extend(certificates.of_controller());
+            args.extend(certificates.controller_flags());
             args.push(("signers-kubeconfig", text(self.signers)));
             args.push(("endpoints-kubeconfig", text(self.endpoints)));
         }
@@ -239,13 +240,15 @@ impl Controller<'_> {
     }
 }
 
-/// Has business-api try a server; the error is its verdict.
+/// Runs `business-api check-database`; the error says what is wrong with the server.
 pub fn check_database(url: &str) -> Result<()> {
     let mut command = Command::new(layout::program_path("business-api")?);
-    let told = command.args(["check-database", "--log-format=text"]).env("DATABASE_URL", url).output()?;
-    let (verdict, trouble) = (String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
-    let wrong = verdict.lines().filter(|line| !line.starts_with("holds")).collect::<Vec<_>>().join("\n");
-    ensure!(told.status.success(), "{}", format!("{wrong}\n{}", trouble.trim()).trim());
+    command.args(["check-database", "--log-format=text"]).env("DATABASE_URL", url);
+    let output = process::output_within(&mut command, None, READY)?;
+    let (report, trouble) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let wrong = report.lines().filter(|line| !line.starts_with("holds")).collect::<Vec<_>>().join("\n");
+    ensure!(output.status.success(), "{}", format!("{wrong}\n{}", trouble.trim()).trim());
     Ok(())
 }
 
@@ -260,12 +263,12 @@ pub fn ready(supervisor: &Supervisor, name: &str, admin_port: u16) -> Result<()>
     })
 }
 
-/// GET over plain HTTP on 127.0.0.1: code and body.
+/// Sends a GET over plain HTTP to 127.0.0.1; returns status and body.
 pub fn get(port: u16, path: &str) -> std::io::Result<(u16, String)> {
     exchange(port, &format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"), PROBE)
 }
 
-/// The same, as soon as the program gets to answering.
+/// Sends a GET until it is answered, with whatever status.
 pub fn answer(port: u16, path: &str) -> Result<(u16, String)> {
     wait::until(&format!("an answer to {path}"), READY, || {
         Ok(match get(port, path) {
@@ -275,7 +278,7 @@ pub fn answer(port: u16, path: &str) -> Result<(u16, String)> {
     })
 }
 
-/// A whole request over plain HTTP on 127.0.0.1, of version 1.0: code and body.
+/// Sends a complete HTTP/1.0 request to 127.0.0.1; returns status and body.
 pub fn exchange(port: u16, request: &str, patience: Duration) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PROBE)?;
     stream.set_read_timeout(Some(patience))?;
