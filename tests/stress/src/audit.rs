@@ -52,8 +52,8 @@ pub(crate) async fn compare_ledger_and_objects(
     for row in &snapshot.objects {
         let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
         let uid: Uuid = row.try_get("uid")?;
-        let entry = BookEntry::of(TestKind::named(row.try_get("resource")?)?, &body);
-        if let Some(place) = &entry.place
+        let entry = BookEntry::of(TestKind::of_resource(row.try_get("resource")?)?, &body);
+        if let Some(place) = &entry.claim
             && let Some(other) = claims.insert(place.clone(), uid)
         {
             findings.add(Finding::Difference, || format!("{uid} and {other} are both at {place}"));

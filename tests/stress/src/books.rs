@@ -1,25 +1,25 @@
-//! The audit's own arithmetic: the charges and grants of objects in whole units, and their sums for each row of each
-//! scope. It shares no code with the store.
+//! A second implementation of the ledger for the audit: charges and limits of objects in whole units, and their sums for
+//! each row of each scope. It shares no code with the store.
 
 use crate::world::{StoredBody, TestKind, Units};
 use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
-/// The scope of all clusters.
+/// The kind of the scope of all member clusters.
 pub(crate) const FLEET: i16 = 1;
-/// Tenants.
+/// The kind of the scope of a tenant.
 pub(crate) const TENANT: i16 = 2;
-/// Projects.
+/// The kind of the scope of a project.
 pub(crate) const PROJECT: i16 = 3;
 
-/// Every project names it beside its clusters.
+/// The domain that each project has beside its clusters.
 pub(crate) const REGISTRY: &str = "registry";
 
-/// Ends the walk of a cycle: no tree is deeper.
+/// More levels than any tree has. It ends the walk through a cycle of parents.
 const LEVELS_MAX: usize = 100;
 
-/// A scope, as the ledger names it.
+/// The name of a scope in the ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ScopeName {
     pub(crate) kind: i16,
@@ -45,7 +45,7 @@ impl fmt::Display for ScopeName {
     }
 }
 
-/// A row of a scope: an amount in a cluster, the cluster as such, or the whole scope.
+/// A row of a scope: a resource in a cluster; a cluster, if `resource` is empty; or the whole scope, if both are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) cluster: String,
@@ -53,7 +53,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// The row of a resource in a cluster; empty names stand for the whole.
+    /// The row of a resource in a cluster.
     pub(crate) fn new(cluster: &str, resource: &str) -> Self {
         Self { cluster: cluster.to_owned(), resource: resource.to_owned() }
     }
@@ -65,23 +65,23 @@ impl fmt::Display for Cell {
     }
 }
 
-/// When limits may be put below what counts against them.
+/// Whether a limit may be below what is allocated already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Undercuts {
-    /// Never.
+pub(crate) enum Undercut {
+    /// It may not.
     #[default]
-    Never,
-    /// Where there was no limit.
-    Unlimited,
-    /// Whenever they are.
-    Always,
+    Refused,
+    /// Only where there was no limit before.
+    WhereUnlimited,
+    /// It may.
+    Accepted,
 }
 
-/// What an object costs in a row of its scope.
+/// The charge of an object in a row of its scope.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) amount: i128,
-    /// The object names the row, and be it for nothing.
+    /// Whether the object names the row, also with the amount 0.
     pub(crate) carried: bool,
 }
 
@@ -89,107 +89,107 @@ impl Cost {
     const NAMED: Self = Self { amount: 0, carried: true };
 }
 
-/// The effect of an object on the ledger.
+/// The effect of one object on the ledger.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BookEntry {
-    /// The scope that it pays.
+    /// The scope that the object is charged to.
     pub(crate) pays: Option<ScopeName>,
-    /// What it costs there.
+    /// The charges there.
     pub(crate) costs: BTreeMap<Cell, Cost>,
-    /// The scope that it gives limits to.
+    /// The scope that the object sets limits of.
     pub(crate) grants: Option<ScopeName>,
-    /// Those limits; a cluster is listed by its own row.
+    /// These limits. A listed cluster has a row without a resource.
     pub(crate) limits: BTreeMap<Cell, Option<i128>>,
-    /// When its limits may be below what counts against them.
-    pub(crate) undercuts: Undercuts,
-    /// It is the scope that it gives limits to.
-    pub(crate) stands: bool,
-    /// It accepts no new charges.
-    pub(crate) shut: bool,
-    /// Whose it is.
+    pub(crate) undercut: Undercut,
+    /// Whether the object stands for the scope `grants`: a tenant or a project.
+    pub(crate) is_scope: bool,
+    /// Whether the scope accepts no growth, because it is locked or being deleted.
+    pub(crate) is_closed: bool,
+    /// The tenant of the object.
     pub(crate) tenant: String,
-    /// The cluster and the place there that it has for itself.
-    pub(crate) place: Option<Cell>,
+    /// The namespace of a cluster that the object claims: `resource` is its name.
+    pub(crate) claim: Option<Cell>,
 }
 
 impl BookEntry {
-    /// What a body says.
+    /// The effect of an object with this body.
     pub(crate) fn of(kind: TestKind, body: &StoredBody) -> Self {
-        let shut = body.is_deleting() || body.status.locked == Some(true);
-        let said = Self { shut, tenant: body.tenant(kind).to_owned(), ..Self::default() };
+        let is_closed = body.is_deleting() || body.status.locked == Some(true);
+        let entry = Self { is_closed, tenant: body.tenant(kind).to_owned(), ..Self::default() };
         match kind {
-            TestKind::Cluster => Self { shut, ..Self::cluster(body) },
+            TestKind::Cluster => Self { is_closed, ..Self::cluster(body) },
             TestKind::Tenant => {
-                let mut tenant = Self { undercuts: Undercuts::Unlimited, ..said };
-                tenant.pay(ScopeName::new(FLEET, "fleet"));
-                tenant.stand(ScopeName::new(TENANT, body.name()));
-                tenant.carve(body);
+                let mut tenant = Self { undercut: Undercut::WhereUnlimited, ..entry };
+                tenant.charge_to(ScopeName::new(FLEET, "fleet"));
+                tenant.stand_for(ScopeName::new(TENANT, body.name()));
+                tenant.charge_and_limit(body);
                 tenant
             }
             TestKind::Project => {
                 let (tenant, parent) = (&body.spec.tenant_id, &body.spec.parent_project_name);
-                let mut project = said;
-                project.pay(match parent.as_str() {
+                let mut project = entry;
+                project.charge_to(match parent.as_str() {
                     "" => ScopeName::new(TENANT, tenant),
                     parent => ScopeName::new(PROJECT, parent),
                 });
-                project.stand(ScopeName::new(PROJECT, body.name()));
-                project.carve(body);
-                project.cost(REGISTRY, &Units::new());
-                project.limit(REGISTRY, &Units::new());
+                project.stand_for(ScopeName::new(PROJECT, body.name()));
+                project.charge_and_limit(body);
+                project.add_costs(REGISTRY, &Units::new());
+                project.add_limits(REGISTRY, &Units::new());
                 project
             }
             TestKind::Namespace => {
                 let spec = &body.spec;
-                let place = Cell::new(&spec.cluster_name, &spec.namespace);
-                let mut namespace = Self { place: Some(place), ..said };
-                namespace.pay(ScopeName::new(PROJECT, &body.metadata.namespace));
-                namespace.cost(&spec.cluster_name, &spec.hard);
-                namespace.charge(&spec.cluster_name, body.charge());
+                let claim = Cell::new(&spec.cluster_name, &spec.namespace);
+                let mut namespace = Self { claim: Some(claim), ..entry };
+                namespace.charge_to(ScopeName::new(PROJECT, &body.metadata.namespace));
+                namespace.add_costs(&spec.cluster_name, &spec.hard);
+                namespace.replace_costs(&spec.cluster_name, body.charge());
                 namespace
             }
         }
     }
 
-    /// A cluster gives what is explicit, and what was derived; of what is to be derived and was not, nothing.
+    /// A cluster limits the fleet to its explicit amounts and its derived ones. An amount that is not derived yet is 0.
     fn cluster(body: &StoredBody) -> Self {
         let mut hard = body.spec.hard.clone();
         for resource in body.spec.derived.resources.keys() {
             hard.insert(resource.clone(), body.status.capacity.get(resource).copied().unwrap_or_default());
         }
-        let undercuts = if body.spec.derived.is_empty() { Undercuts::Unlimited } else { Undercuts::Always };
+        let undercut =
+            if body.spec.derived.is_empty() { Undercut::WhereUnlimited } else { Undercut::Accepted };
         let grants = Some(ScopeName::new(FLEET, "fleet"));
-        let mut cluster = Self { grants, undercuts, ..Self::default() };
-        cluster.limit(body.name(), &hard);
+        let mut cluster = Self { grants, undercut, ..Self::default() };
+        cluster.add_limits(body.name(), &hard);
         cluster
     }
 
-    fn pay(&mut self, scope: ScopeName) {
+    fn charge_to(&mut self, scope: ScopeName) {
         self.pays = Some(scope);
         self.costs.insert(Cell::default(), Cost::NAMED);
     }
 
-    fn stand(&mut self, scope: ScopeName) {
+    fn stand_for(&mut self, scope: ScopeName) {
         self.grants = Some(scope);
-        self.stands = true;
+        self.is_scope = true;
     }
 
-    /// Charges exactly what it grants.
-    fn carve(&mut self, body: &StoredBody) {
+    /// A tenant or project is charged what it limits its own scope to.
+    fn charge_and_limit(&mut self, body: &StoredBody) {
         for (cluster, hard) in &body.spec.clusters {
-            self.cost(cluster, &hard.hard);
-            self.limit(cluster, &hard.hard);
+            self.add_costs(cluster, &hard.hard);
+            self.add_limits(cluster, &hard.hard);
         }
     }
 
-    fn cost(&mut self, cluster: &str, units: &Units) {
+    fn add_costs(&mut self, cluster: &str, units: &Units) {
         self.costs.insert(Cell::new(cluster, ""), Cost::NAMED);
         let cost = |amount: &u64| Cost { amount: i128::from(*amount), carried: true };
         self.costs.extend(units.iter().map(|(key, amount)| (Cell::new(cluster, key), cost(amount))));
     }
 
-    /// It costs other amounts than it names.
-    fn charge(&mut self, cluster: &str, charged: &Units) {
+    /// Replaces the amounts, but not which rows are named.
+    fn replace_costs(&mut self, cluster: &str, charged: &Units) {
         for (cell, cost) in &mut self.costs {
             if !cell.resource.is_empty() {
                 cost.amount = 0;
@@ -200,25 +200,25 @@ impl BookEntry {
         }
     }
 
-    fn limit(&mut self, cluster: &str, units: &Units) {
+    fn add_limits(&mut self, cluster: &str, units: &Units) {
         self.limits.insert(Cell::new(cluster, ""), None);
         let hard = |(key, amount): (&String, &u64)| (Cell::new(cluster, key), Some(i128::from(*amount)));
         self.limits.extend(units.iter().map(hard));
     }
 }
 
-/// What a row of a scope comes to.
+/// The sums of a row of a scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BookRow {
-    /// Objects and holds that name it.
+    /// The number of objects and holds that name the row.
     pub(crate) children: i64,
-    /// What they cost.
+    /// The sum of their charges.
     direct: i128,
-    /// What those of them that are scopes have above their limits.
+    /// The sum of the excesses of the child scopes.
     inherited: i128,
     /// The limit.
     pub(crate) hard: Option<i128>,
-    /// Of the row of a cluster: the scope names it.
+    /// Whether the scope lists the cluster, in the row of a cluster.
     pub(crate) listed: bool,
 }
 
@@ -234,17 +234,17 @@ impl BookRow {
     }
 }
 
-/// A scope.
+/// The rows of a scope.
 #[derive(Clone, Debug, Default)]
 struct Book {
     pays: Option<ScopeName>,
-    shut: bool,
-    /// Whose it is; nobody's where no object stands for it.
+    is_closed: bool,
+    /// Its tenant; `None` if no object stands for the scope.
     owner: Option<String>,
     rows: BTreeMap<Cell, BookRow>,
 }
 
-/// An amount that counts without an object: the ledger's row, and what counts in it.
+/// A hold: an amount that is charged to a row without an object.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldAmount {
     pub(crate) scope: ScopeName,
@@ -253,12 +253,12 @@ pub(crate) struct HeldAmount {
     pub(crate) carried: bool,
 }
 
-/// All scopes.
+/// The rows of all scopes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Books(BTreeMap<ScopeName, Book>);
 
 impl Books {
-    /// A row.
+    /// The sums of a row.
     pub(crate) fn row(&self, scope: &ScopeName, cell: &Cell) -> BookRow {
         self.0.get(scope).and_then(|book| book.rows.get(cell)).copied().unwrap_or_default()
     }
@@ -268,87 +268,88 @@ impl Books {
         self.0.get(scope).into_iter().flat_map(|book| &book.rows)
     }
 
-    /// Every row in which there is something.
+    /// All rows that are not empty.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (&ScopeName, &Cell, &BookRow)> {
         let all = self.0.iter().flat_map(|(scope, book)| book.rows.iter().map(move |(c, r)| (scope, c, r)));
         all.filter(|(_, _, row)| **row != BookRow::default())
     }
 
-    /// Whether the scope takes nothing new.
-    pub(crate) fn is_shut(&self, scope: &ScopeName) -> bool {
-        self.0.get(scope).is_some_and(|book| book.shut)
+    /// Whether the scope accepts no growth.
+    pub(crate) fn is_closed(&self, scope: &ScopeName) -> bool {
+        self.0.get(scope).is_some_and(|book| book.is_closed)
     }
 
-    /// Whose the scope is; `None` where no object stands for it.
+    /// The tenant of a scope; `None` if no object stands for the scope.
     pub(crate) fn owner(&self, scope: &ScopeName) -> Option<&str> {
         self.0.get(scope).and_then(|book| book.owner.as_deref())
     }
 
-    /// Puts the second in the place of the first.
-    pub(crate) fn change(&mut self, before: Option<&BookEntry>, after: Option<&BookEntry>) {
+    /// Replaces the effect of an object.
+    fn replace(&mut self, before: Option<&BookEntry>, after: Option<&BookEntry>) {
         if let Some(before) = before {
-            self.count(before, -1);
-            self.clear(before);
+            self.add_costs(before, -1);
+            self.remove_limits(before);
         }
         if let Some(after) = after {
-            self.count(after, 1);
-            self.set(after);
+            self.add_costs(after, 1);
+            self.set_limits(after);
         }
     }
 
-    /// Counts an amount without an object, or (`sign` -1) no longer.
+    /// Adds a hold, or removes it if `sign` is -1.
     pub(crate) fn hold(&mut self, held: &HeldAmount, sign: i8) {
-        self.shift(&held.scope, &held.cell, |row| {
+        self.update_row(&held.scope, &held.cell, |row| {
             row.direct += held.amount * i128::from(sign);
             row.children += i64::from(held.carried) * i64::from(sign);
         });
     }
 
-    fn count(&mut self, entry: &BookEntry, sign: i8) {
+    fn add_costs(&mut self, entry: &BookEntry, sign: i8) {
         let Some(scope) = &entry.pays else { return };
         for (cell, cost) in &entry.costs {
-            self.shift(scope, cell, |row| {
+            self.update_row(scope, cell, |row| {
                 row.direct += cost.amount * i128::from(sign);
                 row.children += i64::from(cost.carried) * i64::from(sign);
             });
         }
     }
 
-    fn clear(&mut self, entry: &BookEntry) {
+    fn remove_limits(&mut self, entry: &BookEntry) {
         let Some(scope) = &entry.grants else { return };
         for cell in entry.limits.keys() {
-            self.shift(scope, cell, |row| (row.hard, row.listed) = (None, false));
+            self.update_row(scope, cell, |row| (row.hard, row.listed) = (None, false));
         }
-        if entry.stands {
+        if entry.is_scope {
             let book = self.0.entry(scope.clone()).or_default();
-            (book.shut, book.owner, book.pays) = (false, None, None);
+            (book.is_closed, book.owner, book.pays) = (false, None, None);
         }
     }
 
-    /// Whom a scope pays changes while it has no limits, so that nothing of it counts above.
-    fn set(&mut self, entry: &BookEntry) {
+    /// The parent changes first: without limits the scope has no excess that would count in a parent.
+    fn set_limits(&mut self, entry: &BookEntry) {
         let Some(scope) = &entry.grants else { return };
-        if entry.stands {
+        if entry.is_scope {
             let book = self.0.entry(scope.clone()).or_default();
-            (book.shut, book.owner, book.pays) = (entry.shut, Some(entry.tenant.clone()), entry.pays.clone());
+            (book.is_closed, book.owner, book.pays) =
+                (entry.is_closed, Some(entry.tenant.clone()), entry.pays.clone());
         }
         for (cell, hard) in &entry.limits {
-            self.shift(scope, cell, |row| (row.hard, row.listed) = (*hard, cell.resource.is_empty()));
+            self.update_row(scope, cell, |row| (row.hard, row.listed) = (*hard, cell.resource.is_empty()));
         }
     }
 
-    /// Changes a row; what lies above its limit counts above.
-    fn shift(&mut self, scope: &ScopeName, cell: &Cell, change: impl FnOnce(&mut BookRow)) {
+    /// Changes a row and adds the change of its excess to the parent scopes.
+    fn update_row(&mut self, scope: &ScopeName, cell: &Cell, change: impl FnOnce(&mut BookRow)) {
         let book = self.0.entry(scope.clone()).or_default();
         let row = book.rows.entry(cell.clone()).or_default();
         let before = row.excess();
         change(row);
         let more = row.excess() - before;
         let pays = book.pays.clone();
-        self.carry(pays, cell, more);
+        self.add_excess(pays, cell, more);
     }
 
-    fn carry(&mut self, mut to: Option<ScopeName>, cell: &Cell, mut more: i128) {
+    fn add_excess(&mut self, mut to: Option<ScopeName>, cell: &Cell, mut more: i128) {
         for _level in 0..LEVELS_MAX {
             let Some(scope) = to.take().filter(|_| more != 0) else { return };
             let book = self.0.entry(scope).or_default();
@@ -361,7 +362,7 @@ impl Books {
     }
 }
 
-/// Objects by uid, with what they add up to.
+/// The effects of all objects by uid, and their sums.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Census {
     pub(crate) books: Books,
@@ -369,21 +370,21 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Puts an object in its place.
+    /// Adds or replaces an object.
     pub(crate) fn put(&mut self, uid: Uuid, entry: BookEntry) {
         let before = self.entries.get(&uid);
-        self.books.change(before, Some(&entry));
+        self.books.replace(before, Some(&entry));
         self.entries.insert(uid, entry);
     }
 
-    /// Takes an object away.
+    /// Removes an object.
     pub(crate) fn take(&mut self, uid: Uuid) -> Option<BookEntry> {
         let entry = self.entries.remove(&uid)?;
-        self.books.change(Some(&entry), None);
+        self.books.replace(Some(&entry), None);
         Some(entry)
     }
 
-    /// Objects that do not name what their scope limits: nothing keeps them within it.
+    /// Objects that do not name a resource that their scope limits, so that the limit would not apply to them.
     pub(crate) fn unlimited(&self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in self.entries.values() {

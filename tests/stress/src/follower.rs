@@ -64,7 +64,7 @@ impl History {
             let key: (i16, String, String) =
                 (row.try_get("kind")?, row.try_get("namespace")?, row.try_get("name")?);
             history.token_at.insert(key.clone(), body.token);
-            let entry = BookEntry::of(TestKind::of(row.try_get("kind")?)?, &body);
+            let entry = BookEntry::of(TestKind::of_id(row.try_get("kind")?)?, &body);
             history.replay.census.put(row.try_get("uid")?, entry);
             history.state.insert(key, row.try_get::<i64, _>("rv")?.unsigned_abs());
         }
@@ -126,7 +126,7 @@ impl History {
             self.moves += 1;
         }
         let leaves = op == "d";
-        let event = Event { revision, kind: TestKind::of(kind)?, uid, body: &body, leaves };
+        let event = Event { revision, kind: TestKind::of_id(kind)?, uid, body: &body, leaves };
         self.replay.step(&event, findings);
         // What moves away is shown as it was; whoever deletes writes a last state.
         if leaves && self.token_at.get(&key) == Some(&body.token) {

@@ -2,7 +2,7 @@
 //! were not allowed. Amounts that count without an object have no events; a trigger of the test keeps their history.
 
 use crate::books::{
-    BookEntry, Cell, Census, Cost, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercuts,
+    BookEntry, Cell, Census, Cost, HeldAmount, PROJECT, REGISTRY, ScopeName, TENANT, Undercut,
 };
 use crate::findings::{Finding, Findings};
 use crate::world::{StoredBody, TestKind};
@@ -182,7 +182,7 @@ impl JudgedWrite<'_> {
 
     /// The scope that it is.
     fn own(&self) -> Option<&ScopeName> {
-        self.after.grants.as_ref().filter(|_| self.after.stands)
+        self.after.grants.as_ref().filter(|_| self.after.is_scope)
     }
 
     /// By row, what it costs more than before.
@@ -223,7 +223,7 @@ impl JudgedWrite<'_> {
         let mut forbid = |why: String| {
             findings.add(Finding::ForbiddenGrowth, || format!("{}: {} {why}", self.revision, self.name));
         };
-        if (!growth.is_empty() || !joined.is_empty()) && books.is_shut(scope) {
+        if (!growth.is_empty() || !joined.is_empty()) && books.is_closed(scope) {
             forbid(format!("grows in {scope}, which is locked or being deleted"));
         }
         if joined.contains(&Cell::default()) {
@@ -274,10 +274,10 @@ impl JudgedWrite<'_> {
             else {
                 continue;
             };
-            let may = match self.after.undercuts {
-                Undercuts::Never => false,
-                Undercuts::Unlimited => row.hard.is_none(),
-                Undercuts::Always => true,
+            let may = match self.after.undercut {
+                Undercut::Refused => false,
+                Undercut::WhereUnlimited => row.hard.is_none(),
+                Undercut::Accepted => true,
             };
             counts.undercuts += u64::from(may);
             if !may {

@@ -311,7 +311,7 @@ fn judge(lines: &[Line], history: &History, verdict: &mut Verdict) -> Result<()>
             }
             Line::Watched { resource, after, to, events, xor } => {
                 *watched += 1;
-                let made = history.between(TestKind::named(resource)?.id().0, *after, *to);
+                let made = history.between(TestKind::of_resource(resource)?.id().0, *after, *to);
                 if made != (*events, *xor) {
                     findings.add(Finding::Watch, || {
                         format!("{resource} ({after}, {to}]: {events} events seen, {:?} made", made.0)

@@ -1,5 +1,5 @@
 //! The objects of the test: member clusters, tenants, projects and namespaces as the API stores them, with extra fields
-//! for the audit. The code for real objects computes their effect on the ledger.
+//! for the audit. The same code as for real objects computes their charges.
 
 use anyhow::{Context, Result};
 use business_types::account::{self, PROJECT, TENANT};
@@ -14,10 +14,10 @@ use store::quota::Account;
 use store::{Attributes, Key, Kind, KindId, ScopeRole};
 use uuid::Uuid;
 
-/// Resources that every scope limits.
+/// The resources that all scopes limit.
 pub(crate) const RESOURCES: [&str; 2] = ["cpu", "pods"];
 
-/// Whole units by resource.
+/// Amounts in whole units, by resource.
 pub(crate) type Units = BTreeMap<String, u64>;
 
 /// The same amount of every resource.
@@ -25,7 +25,7 @@ pub(crate) fn units(amount: u64) -> Units {
     RESOURCES.iter().map(|resource| ((*resource).to_owned(), amount)).collect()
 }
 
-/// An amount as the test writes it, or as people do.
+/// An amount as the test writes it (a number) or as people do (a text).
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Amount {
@@ -33,8 +33,8 @@ enum Amount {
     Text(String),
 }
 
-/// Whole units, and nothing else: the audit has no other arithmetic.
-fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Units, D::Error> {
+/// Reads amounts, which must be whole units: the audit cannot calculate with others.
+fn whole_units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Units, D::Error> {
     let amounts = BTreeMap::<String, Amount>::deserialize(deserializer)?;
     let unit = |(resource, amount)| match amount {
         Amount::Number(number) => Ok((resource, number)),
@@ -46,14 +46,14 @@ fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Units, D::Error> 
     amounts.into_iter().map(unit).collect()
 }
 
-fn whole_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Units>, D::Error> {
-    whole(deserializer).map(Some)
+fn optional_units<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Units>, D::Error> {
+    whole_units(deserializer).map(Some)
 }
 
-/// The kinds of the test; their places are their numbers in the store, from 1.
+/// The kinds of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TestKind {
-    /// A member cluster, which grants the fleet what it has.
+    /// A member cluster, which sets limits of the fleet.
     Cluster,
     /// A tenant with its ceilings.
     Tenant,
@@ -67,19 +67,19 @@ impl TestKind {
     /// All of them, in the order of their numbers.
     pub(crate) const ALL: [Self; 4] = [Self::Cluster, Self::Tenant, Self::Project, Self::Namespace];
 
-    /// The kind of a number.
-    pub(crate) fn of(id: i16) -> Result<Self> {
+    /// The kind with an id of the store.
+    pub(crate) fn of_id(id: i16) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|kind| kind.id().0 == id);
         found.with_context(|| format!("no kind of the test has the number {id}"))
     }
 
-    /// The kind of a plural.
-    pub(crate) fn named(resource: &str) -> Result<Self> {
+    /// The kind with a plural.
+    pub(crate) fn of_resource(resource: &str) -> Result<Self> {
         let found = Self::ALL.into_iter().find(|kind| kind.resource() == resource);
         found.with_context(|| format!("{resource} are no kind of the test"))
     }
 
-    /// Its number.
+    /// Its id in the store.
     pub(crate) fn id(self) -> KindId {
         KindId(match self {
             Self::Cluster => 1,
@@ -99,7 +99,7 @@ impl TestKind {
         }
     }
 
-    fn word(self) -> &'static str {
+    fn kind_name(self) -> &'static str {
         match self {
             Self::Cluster => "MemberCluster",
             Self::Tenant => "Tenant",
@@ -108,7 +108,7 @@ impl TestKind {
         }
     }
 
-    /// What a body means to the ledger, as the API reads it.
+    /// The charges and limits of a body, as the API computes them.
     fn account(self, body: &[u8]) -> serde_json::Result<Account> {
         match self {
             Self::Cluster => account::of_stored::<ChargedMemberCluster>(body),
@@ -147,18 +147,18 @@ impl Kind for TestKind {
     }
 }
 
-/// Reads bodies for the store's own audit.
+/// Computes accounts of stored bodies for the store's own audit.
 #[derive(Debug)]
 pub(crate) struct TestAccounts;
 
 impl Accounts for TestAccounts {
     fn account(&self, kind: KindId, body: &[u8]) -> Result<Option<Account>, String> {
-        let kind = TestKind::of(kind.0).map_err(|error| error.to_string())?;
+        let kind = TestKind::of_id(kind.0).map_err(|error| error.to_string())?;
         kind.account(body).map(Some).map_err(|error| error.to_string())
     }
 }
 
-/// What a body holds: one shape for all kinds, of which each fills its part.
+/// The stored body: one type for all kinds, each of which uses a part of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct StoredBody {
@@ -167,21 +167,21 @@ pub(crate) struct StoredBody {
     pub(crate) metadata: Metadata,
     pub(crate) spec: Spec,
     pub(crate) status: Status,
-    /// Unique to this write: what was stored can be told from what was not.
+    /// Unique for each write, so that the audit finds which writes were stored.
     pub(crate) token: Uuid,
-    /// The writer may not create budget.
+    /// Whether the writer may only use budget that the tenant has, and not create new budget.
     pub(crate) bound: bool,
-    /// The list that a namespace was made with.
+    /// The list that a namespace was created with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) list: Option<List>,
 }
 
-/// Objects that are made together or not at all.
+/// A list of objects of which all or none are created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct List {
-    /// Which.
+    /// The same for all objects of the list.
     pub(crate) id: Uuid,
-    /// How many they are.
+    /// The number of objects.
     pub(crate) size: usize,
 }
 
@@ -207,16 +207,16 @@ pub(crate) struct Spec {
     /// A tenant's ceilings, a project's limits.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) clusters: BTreeMap<String, HardUnits>,
-    /// A namespace's cluster …
+    /// The cluster of a namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) cluster_name: String,
-    /// … and its name there.
+    /// The name of a namespace in the cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) namespace: String,
-    /// What a namespace may use, or what a cluster has.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "whole")]
+    /// The amounts of a namespace or a cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "whole_units")]
     pub(crate) hard: Units,
-    /// What of a cluster follows from its nodes.
+    /// The amounts of a cluster that are derived from its nodes.
     #[serde(skip_serializing_if = "Derived::is_empty")]
     pub(crate) derived: Derived,
 }
@@ -225,7 +225,7 @@ pub(crate) struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct HardUnits {
-    #[serde(deserialize_with = "whole")]
+    #[serde(deserialize_with = "whole_units")]
     pub(crate) hard: Units,
 }
 
@@ -243,7 +243,7 @@ impl Derived {
     }
 }
 
-/// What one amount is derived from.
+/// The source of a derived amount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct DerivedFrom {
@@ -257,25 +257,25 @@ pub(crate) struct Status {
     /// An operator has locked the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) locked: Option<bool>,
-    /// A namespace's charge, where it is not its spec.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "whole_if_any")]
+    /// The charge of a namespace, if it differs from the spec.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "optional_units")]
     pub(crate) cached_spec_hard: Option<Units>,
-    /// What was derived of a cluster's nodes.
+    /// The derived amounts of a cluster.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) capacity: Units,
 }
 
 impl StoredBody {
-    fn named(kind: TestKind, namespace: &str, name: &str) -> Self {
+    fn new(kind: TestKind, namespace: &str, name: &str) -> Self {
         let metadata =
             Metadata { name: name.to_owned(), namespace: namespace.to_owned(), deletion_timestamp: None };
         let api_version = format!("{GROUP}/v1");
-        Self { api_version, kind: kind.word().to_owned(), metadata, ..Self::default() }.fresh()
+        Self { api_version, kind: kind.kind_name().to_owned(), metadata, ..Self::default() }.with_new_token()
     }
 
-    /// A cluster with these amounts, some of which follow from its nodes.
+    /// A cluster with these amounts, of which the resources `derived` are derived from its nodes.
     pub(crate) fn cluster(name: &str, amounts: Units, derived: &[&str]) -> Self {
-        let mut body = Self::named(TestKind::Cluster, "", name);
+        let mut body = Self::new(TestKind::Cluster, "", name);
         for (resource, amount) in amounts {
             if derived.contains(&resource.as_str()) {
                 let from = DerivedFrom { resource: resource.clone() };
@@ -290,42 +290,42 @@ impl StoredBody {
 
     /// A tenant with ceilings.
     pub(crate) fn of_tenant(name: &str, ceilings: BTreeMap<String, HardUnits>) -> Self {
-        let mut body = Self::named(TestKind::Tenant, "", name);
+        let mut body = Self::new(TestKind::Tenant, "", name);
         body.spec.clusters = ceilings;
         body
     }
 
-    /// A project of a tenant; a root without a parent.
+    /// A project of a tenant; a root if `parent` is empty.
     pub(crate) fn project(name: &str, tenant: &str, parent: &str, hard: BTreeMap<String, HardUnits>) -> Self {
-        let mut body = Self::named(TestKind::Project, "", name);
+        let mut body = Self::new(TestKind::Project, "", name);
         tenant.clone_into(&mut body.spec.tenant_id);
         parent.clone_into(&mut body.spec.parent_project_name);
         body.spec.clusters = hard;
         body
     }
 
-    /// A namespace below a project, in a cluster, where it has a name of its own.
+    /// A namespace of a project in a cluster.
     pub(crate) fn namespace(project: &str, name: &str, cluster: &str, hard: Units) -> Self {
-        let mut body = Self::named(TestKind::Namespace, project, name);
+        let mut body = Self::new(TestKind::Namespace, project, name);
         name.clone_into(&mut body.spec.namespace);
         cluster.clone_into(&mut body.spec.cluster_name);
         body.spec.hard = hard;
         body
     }
 
-    /// The same of a tenant.
+    /// Sets the tenant.
     pub(crate) fn owned_by(mut self, tenant: &str) -> Self {
         tenant.clone_into(&mut self.spec.tenant_id);
         self
     }
 
-    /// The same as a part of a list.
+    /// Sets the list.
     pub(crate) fn in_list(self, list: List) -> Self {
         Self { list: Some(list), ..self }
     }
 
-    /// The same under a token of its own, by a writer who may do all.
-    pub(crate) fn fresh(mut self) -> Self {
+    /// Sets a new token, for a write that is not bound.
+    pub(crate) fn with_new_token(mut self) -> Self {
         self.token = Uuid::new_v4();
         self.bound = false;
         self
@@ -336,7 +336,7 @@ impl StoredBody {
         &self.metadata.name
     }
 
-    /// Whose it is.
+    /// The tenant of the object.
     pub(crate) fn tenant(&self, kind: TestKind) -> &str {
         match kind {
             TestKind::Cluster => "",
@@ -350,29 +350,29 @@ impl StoredBody {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Begins its end.
+    /// Marks it as being deleted.
     pub(crate) fn delete(&mut self) {
         self.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".to_owned());
     }
 
-    /// What a namespace is charged.
+    /// The charge of a namespace.
     pub(crate) fn charge(&self) -> &Units {
         self.status.cached_spec_hard.as_ref().unwrap_or(&self.spec.hard)
     }
 
-    /// Where it lies.
+    /// Its key in the store.
     pub(crate) fn key(&self, kind: TestKind) -> Key {
         Key::new(kind.id(), &self.metadata.namespace, &self.metadata.name)
     }
 
-    /// As the store takes it.
+    /// The state that is written to the store.
     pub(crate) fn state(&self, kind: TestKind) -> Result<NewState> {
         let body = serde_json::to_string(self)?;
         let account = kind.account(body.as_bytes())?;
         Ok(NewState { body, account })
     }
 
-    /// The greater of charge and spec, key by key.
+    /// The maximum of charge and spec for each resource.
     pub(crate) fn high_water(&self) -> Units {
         let mut high = self.charge().clone();
         for (resource, amount) in &self.spec.hard {

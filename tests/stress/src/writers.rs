@@ -1,10 +1,10 @@
-//! Writers: change quotas in every way at every level, each time with a unique token, and log each outcome.
+//! Writers change objects of all kinds at random and log the outcome of each write with its unique token.
 
-/// What is done to namespaces.
+/// Writes of namespaces.
 mod namespaces;
-/// What is done to projects.
+/// Writes of projects.
 mod projects;
-/// What is done to tenants and clusters.
+/// Writes of tenants and clusters.
 mod budgets;
 
 use crate::log::{Line, LoggedOutcome};
@@ -21,14 +21,14 @@ use store::read::At;
 use store::{Access, Entry, Error, Key, Revision};
 use uuid::Uuid;
 
-/// Until a writer comes back whom the store could not serve.
+/// The pause of a writer after the store was unavailable.
 const RETRY: Duration = Duration::from_millis(20);
 
 struct Writer {
     replica: Replica,
     access: Access,
     random: StdRng,
-    /// Namespaces that it has written, as it knew them first.
+    /// Namespaces that it has written, as it read them first.
     remembered: Vec<Arc<Entry>>,
 }
 
@@ -51,7 +51,7 @@ impl ReadObject {
     }
 }
 
-/// Writes until told to stop.
+/// Writes until the replica stops.
 pub(crate) async fn run(replica: Replica, seed: u64) -> Result<()> {
     let access = Access::internal("stress");
     let random = StdRng::seed_from_u64(seed);
@@ -75,19 +75,19 @@ impl Writer {
             55..58 => self.confirm(true).await,
             58..76 => self.delete().await,
             76..80 => self.abandon().await,
-            80..82 => self.count_without_object().await,
+            80..82 => self.add_or_write_off_hold().await,
             82..87 => self.resize_project().await,
             87..89 => self.reparent().await,
-            89 => self.lose_cluster().await,
-            90 => self.lock().await,
-            91..93 => self.come_and_go().await,
+            89 => self.remove_or_add_cluster().await,
+            90 => self.lock_or_unlock().await,
+            91..93 => self.cycle_project().await,
             93..97 => self.set_ceiling().await,
-            97 => self.receive_guest().await,
+            97 => self.cycle_tenant().await,
             _ => self.change_capacity().await,
         }
     }
 
-    /// True once in so many times.
+    /// True with a probability of `1/times`.
     fn one_in(&mut self, times: u32) -> bool {
         self.random.random_range(0..times) == 0
     }
@@ -120,7 +120,7 @@ impl Writer {
 
     async fn remove(&mut self, op: &str, old: &ReadObject, hold: Option<HoldChange>) -> Result<()> {
         let ReadObject { kind, entry, body } = old;
-        let last = body.clone().fresh();
+        let last = body.clone().with_new_token();
         let (expected, before) = (entry.revision, old.before()?);
         let change = Change::Delete { expected, before, last: last.state(*kind)? };
         let growth = Growth::Refused;
@@ -128,25 +128,25 @@ impl Writer {
         self.write(op, last.token, write).await.map(drop)
     }
 
-    /// Writes and logs; tells whether it is done.
+    /// Writes, and logs the outcome; returns whether the write succeeded.
     async fn write(&mut self, op: &str, token: Uuid, write: Write) -> Result<bool> {
-        let told = match self.replica.store.write(&self.access, write).await {
+        let outcome = match self.replica.store.write(&self.access, write).await {
             Ok(Revision(revision)) => LoggedOutcome::Done(revision),
-            Err(error) => self.told(op, &error)?,
+            Err(error) => self.outcome_of(op, &error)?,
         };
-        self.note(op, token, told)?;
-        if told == LoggedOutcome::Unavailable {
+        self.log(op, token, outcome)?;
+        if outcome == LoggedOutcome::Unavailable {
             tokio::time::sleep(RETRY).await;
         }
-        Ok(matches!(told, LoggedOutcome::Done(_)))
+        Ok(matches!(outcome, LoggedOutcome::Done(_)))
     }
 
-    fn note(&self, op: &str, token: Uuid, told: LoggedOutcome) -> Result<()> {
-        self.replica.log.line(&Line::Write { op: op.to_owned(), token, told })
+    fn log(&self, op: &str, token: Uuid, outcome: LoggedOutcome) -> Result<()> {
+        self.replica.log.line(&Line::Write { op: op.to_owned(), token, told: outcome })
     }
 
-    /// What an error says of the write.
-    fn told(&self, op: &str, error: &Error) -> Result<LoggedOutcome> {
+    /// Whether a write with this error was stored.
+    fn outcome_of(&self, op: &str, error: &Error) -> Result<LoggedOutcome> {
         Ok(match error {
             Error::Unknown => LoggedOutcome::Unknown,
             Error::Unavailable(_) | Error::Busy | Error::Starting | Error::Held => LoggedOutcome::Unavailable,

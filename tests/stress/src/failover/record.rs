@@ -52,7 +52,7 @@ impl Record {
         let resources = TestKind::ALL.map(TestKind::resource).to_vec();
         for row in sqlx::query(query).bind(resources).fetch_all(&mut *snapshot).await? {
             let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
-            let kind = TestKind::named(row.try_get("resource")?)?;
+            let kind = TestKind::of_resource(row.try_get("resource")?)?;
             replay.census.put(row.try_get("uid")?, BookEntry::of(kind, &body));
         }
         snapshot.rollback().await?;
@@ -131,7 +131,7 @@ impl Record {
         self.last = revision;
         let (resource, name): (String, String) = (row.try_get("resource")?, row.try_get("name")?);
         let op: &str = row.try_get("op")?;
-        if let Ok(kind) = TestKind::named(&resource) {
+        if let Ok(kind) = TestKind::of_resource(&resource) {
             let body: StoredBody = serde_json::from_str(row.try_get("body")?)?;
             let event = Event { revision, kind, uid: row.try_get("uid")?, body: &body, leaves: op == "d" };
             self.replay.step(&event, &mut self.findings);

@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use store::model::Growth;
 
 impl Writer {
-    /// Sets, raises, lowers or takes away a tenant's ceiling in a cluster. One that is new may lie below what its roots
-    /// have.
+    /// Sets, raises, lowers or removes the ceiling of a tenant in a cluster. A new ceiling may be below what the
+    /// tenant's root projects have.
     pub(super) async fn set_ceiling(&mut self) -> Result<()> {
         let tenant = BOUNDED.choose(&mut self.random).copied().unwrap_or_default();
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
         let Some(old) = self.read(TestKind::Tenant, tenant).await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
-        let is_taken_away = self.one_in(3) && new.spec.clusters.remove(cluster).is_some();
-        if !is_taken_away {
+        let mut new = old.body.clone().with_new_token();
+        let is_removed = self.one_in(3) && new.spec.clusters.remove(cluster).is_some();
+        if !is_removed {
             let mut hard = some(&mut self.random, &CEILING);
-            // One of the amounts stays in most cases: both are seldom to be had.
+            // Changes one amount only in most cases, because a change of both is often refused.
             if let Some((resource, amount)) =
                 old.body.spec.clusters.get(cluster).and_then(|old| old.hard.first_key_value())
                 && !self.one_in(3)
@@ -26,12 +26,12 @@ impl Writer {
             }
             new.spec.clusters.insert(cluster.to_owned(), HardUnits { hard });
         }
-        let op = if is_taken_away { "take a ceiling away" } else { "set a ceiling" };
+        let op = if is_removed { "take a ceiling away" } else { "set a ceiling" };
         self.update(op, &old, &new, Growth::Free).await
     }
 
-    /// Makes a tenant, changes its ceilings, or takes it one step further to its end.
-    pub(super) async fn receive_guest(&mut self) -> Result<()> {
+    /// Creates a tenant, changes its ceilings, or does the next step of its deletion.
+    pub(super) async fn cycle_tenant(&mut self) -> Result<()> {
         let name = GUESTS.choose(&mut self.random).copied().unwrap_or_default();
         let mut ceilings = BTreeMap::new();
         for cluster in CLUSTERS {
@@ -47,7 +47,7 @@ impl Writer {
         if old.body.is_deleting() {
             return self.remove("remove tenant", &old, None).await;
         }
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         if self.one_in(2) {
             new.delete();
             return self.update("mark tenant", &old, &new, Growth::Refused).await;
@@ -56,11 +56,11 @@ impl Writer {
         self.update("set ceilings", &old, &new, Growth::Free).await
     }
 
-    /// Changes what a cluster has. What follows from its nodes may fall below what is granted of it.
+    /// Changes the amounts of a cluster. A derived amount may fall below what is granted.
     pub(super) async fn change_capacity(&mut self) -> Result<()> {
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
         let Some(old) = self.read(TestKind::Cluster, cluster).await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         for (resource, amount) in some(&mut self.random, &CAPACITY) {
             if derived(cluster).contains(&resource.as_str()) {
                 new.status.capacity.insert(resource, amount);

@@ -15,18 +15,18 @@ use store::read::{At, ListQuery, Selection};
 use store::{Error, Key};
 use uuid::Uuid;
 
-/// Namespaces that a writer remembers, so that it can come back to them, also with what it read long ago.
+/// The number of namespaces that a writer remembers, to write them again, also with an outdated version.
 const MEMORY: usize = 200;
-/// How many namespaces are made together.
+/// How many namespaces an adoption creates.
 const LIST: std::ops::RangeInclusive<usize> = 2..=4;
-/// What a namespace may use.
+/// The amounts of a namespace.
 const AMOUNT: std::ops::Range<u64> = 1..6;
-/// Names of namespaces: so few that now and then one is taken.
+/// The number of names: so few that writers sometimes choose the same.
 const NAMES: u32 = 8_000;
-/// What is found without an object: it counts also above limits.
+/// The amounts of an orphaned hold, which may exceed limits.
 const ORPHAN: std::ops::Range<u64> = 1..50;
 
-/// Where namespaces are made.
+/// A project for namespaces.
 struct ProjectOfTree {
     name: String,
     tenant: &'static str,
@@ -34,7 +34,7 @@ struct ProjectOfTree {
 }
 
 impl Writer {
-    /// A project for namespaces.
+    /// A random project.
     fn project(&mut self) -> ProjectOfTree {
         if self.one_in(12) {
             let number = self.random.random_range(0..EXTRAS);
@@ -45,7 +45,7 @@ impl Writer {
         ProjectOfTree { name: leaf(number), tenant, number }
     }
 
-    /// A leaf, of one tenant in most cases: what is another's is to be refused.
+    /// A leaf project, mostly of this tenant: moves to another tenant must be refused.
     fn leaf_of(&mut self, tenant: &str) -> String {
         loop {
             let number = self.random.random_range(0..self.replica.leaves);
@@ -71,7 +71,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes namespaces in several projects together, as an adoption does: all of them or none.
+    /// Creates namespaces in several projects, all or none, as an adoption does.
     pub(super) async fn adopt(&mut self) -> Result<()> {
         const KIND: TestKind = TestKind::Namespace;
         let list = List { id: Uuid::new_v4(), size: self.random.random_range(LIST) };
@@ -85,18 +85,18 @@ impl Writer {
             bodies.push(body);
         }
         let answers = self.replica.store.write_together(&self.access, writes, false).await;
-        let told = match &answers {
-            Err(error) => vec![self.told("adopt", error)?; list.size],
+        let outcomes = match &answers {
+            Err(error) => vec![self.outcome_of("adopt", error)?; list.size],
             Ok(answers) => match answers.iter().find_map(|answer| answer.as_ref().err()) {
-                // Those that could have been made say so; none was.
-                Some(refusal) => vec![self.told("adopt", refusal)?; list.size],
+                // Some answers are successes, but none is stored.
+                Some(refusal) => vec![self.outcome_of("adopt", refusal)?; list.size],
                 None => answers.iter().flatten().map(|revision| LoggedOutcome::Done(revision.0)).collect(),
             },
         };
-        for (body, told) in bodies.iter().zip(&told) {
-            self.note("adopt", body.token, *told)?;
+        for (body, outcome) in bodies.iter().zip(&outcomes) {
+            self.log("adopt", body.token, *outcome)?;
         }
-        if told.contains(&LoggedOutcome::Unavailable) {
+        if outcomes.contains(&LoggedOutcome::Unavailable) {
             tokio::time::sleep(RETRY).await;
         }
         if answers.is_ok_and(|answers| answers.iter().all(Result::is_ok)) {
@@ -107,10 +107,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads a namespace again, so that it can be written; `None` when it is gone or the database is away.
+    /// The latest version of a remembered namespace; `None` if it is gone or the database is unavailable.
     async fn namespace(&mut self) -> Option<ReadObject> {
         if self.remembered.is_empty() || self.one_in(10) {
-            self.find().await;
+            self.remember_other().await;
         }
         let index = self.random.random_range(0..self.remembered.len().max(1));
         let key = self.remembered.get(index)?.key.clone();
@@ -124,8 +124,8 @@ impl Writer {
         }
     }
 
-    /// Remembers a namespace that somebody else has made: those of replicas that died would stay for ever.
-    async fn find(&mut self) {
+    /// Remembers a namespace of another writer. Otherwise those of killed replicas would never be deleted.
+    async fn remember_other(&mut self) {
         let project = self.project().name;
         let selection = Selection {
             kind: TestKind::Namespace.id(),
@@ -152,20 +152,20 @@ impl Writer {
         }
     }
 
-    /// Raises or lowers a namespace's spec: its charge follows upwards only.
+    /// Raises or lowers the spec of a namespace. The charge is raised at once, and lowered by [`Writer::confirm`].
     pub(super) async fn resize(&mut self) -> Result<()> {
         let Some(old) = self.namespace().await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         new.status.cached_spec_hard = Some(old.body.charge().clone());
         new.spec.hard = some(&mut self.random, &AMOUNT);
         new.status.cached_spec_hard = Some(new.high_water());
         self.update("resize", &old, &new, Growth::Free).await
     }
 
-    /// Moves a namespace to another project. Whoever comes back to its old place finds nothing there.
+    /// Moves a namespace to another project.
     pub(super) async fn relocate(&mut self) -> Result<()> {
         let Some(old) = self.namespace().await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         new.metadata.namespace = self.leaf_of(&old.body.spec.tenant_id);
         let to = new.key(old.kind);
         let ReadObject { kind, entry, .. } = &old;
@@ -180,24 +180,24 @@ impl Writer {
         Ok(())
     }
 
-    /// Lowers the charge to the spec, as a controller confirms it; `stale` with what was read long ago.
+    /// Lowers the charge to the spec, as the controller does; with an outdated version if `stale`.
     pub(super) async fn confirm(&mut self, stale: bool) -> Result<()> {
         let Some(mut old) = self.namespace().await else { return Ok(()) };
         let first = self.remembered.iter().find(|entry| entry.key == old.entry.key).filter(|_| stale);
         if let Some(first) = first.and_then(|entry| ReadObject::of(old.kind, Arc::clone(entry))) {
             old = first;
         }
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         let charge = if new.is_deleting() { Units::new() } else { new.spec.hard.clone() };
         new.status.cached_spec_hard = Some(charge);
         let op = if stale { "confirm stale" } else { "confirm" };
         self.update(op, &old, &new, Growth::Refused).await
     }
 
-    /// One step of a deletion: mark, confirm that nothing is left, remove.
+    /// The next step of a deletion: set the deletion timestamp, release the charge, remove the object.
     pub(super) async fn delete(&mut self) -> Result<()> {
         let Some(old) = self.namespace().await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         if !old.body.is_deleting() {
             new.delete();
             return self.update("mark", &old, &new, Growth::Refused).await;
@@ -211,7 +211,7 @@ impl Writer {
 
     pub(super) async fn abandon(&mut self) -> Result<()> {
         let Some(old) = self.namespace().await else { return Ok(()) };
-        // Few, or the projects fill up with what counts without an object.
+        // Only a few, because their holds fill the projects.
         if !old.body.is_deleting() || old.body.charge().is_empty() || !self.one_in(10) {
             return Ok(());
         }
@@ -219,8 +219,8 @@ impl Writer {
         self.remove("abandon", &old, Some(hold)).await
     }
 
-    /// Finds something in a cluster that no object stands for, or stops counting such a thing.
-    pub(super) async fn count_without_object(&mut self) -> Result<()> {
+    /// Adds a hold for an orphaned namespace, or writes a hold off.
+    pub(super) async fn add_or_write_off_hold(&mut self) -> Result<()> {
         if self.one_in(3) {
             let ProjectOfTree { name, number, .. } = self.project();
             let cluster = cluster_of(&mut self.random, number);
@@ -230,7 +230,7 @@ impl Writer {
             let scope = Scope::new(business_types::account::PROJECT, name);
             let (uid, state, reason) = (Uuid::new_v4(), HoldState::Orphaned, "stress".to_owned());
             let hold = Hold { uid, scope, claim: None, amounts, state, reason };
-            // Whether it was counted is seen in the history of holds.
+            // The history of holds shows whether it was stored.
             drop(self.replica.store.hold(&self.access, &hold).await);
             return self.raise_project(&hold.scope.name, cluster).await;
         }

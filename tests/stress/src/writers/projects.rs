@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use store::model::Growth;
 
 impl Writer {
-    /// Writes a project's limits by whoever may make budget, or at a root by whoever may not.
+    /// Updates the limits of a project. A root is sometimes updated by a writer who may not create budget.
     async fn update_project(&mut self, op: &str, old: &ReadObject, mut new: StoredBody) -> Result<()> {
         let growth = self.growth(&mut new, Some(&old.body));
         self.update(op, old, &new, growth).await
     }
 
-    /// Below a parent everybody makes projects, and roots below ceilings.
+    /// A bound write of a root may grow only in clusters that have a ceiling. Other writes are not bound.
     fn growth(&mut self, new: &mut StoredBody, old: Option<&StoredBody>) -> Growth {
         new.bound = new.spec.parent_project_name.is_empty() && self.one_in(2);
         if !new.bound {
@@ -27,8 +27,8 @@ impl Writer {
         Growth::Within(new.spec.clusters.keys().chain(before).cloned().collect())
     }
 
-    /// Limits in some clusters.
-    fn hard(&mut self) -> BTreeMap<String, HardUnits> {
+    /// Random limits in some clusters.
+    fn random_limits(&mut self) -> BTreeMap<String, HardUnits> {
         let mut clusters = BTreeMap::new();
         for cluster in CLUSTERS {
             if self.one_in(2) {
@@ -39,7 +39,7 @@ impl Writer {
         clusters
     }
 
-    /// Raises or lowers what a project of the tree may have.
+    /// Raises or lowers the limits of a project of the tree.
     pub(super) async fn resize_project(&mut self) -> Result<()> {
         let tenant = self.random.random_range(0..TENANTS.len());
         let (name, range) = match self.random.random_range(0..4) {
@@ -48,7 +48,7 @@ impl Writer {
             _ => (leaf(self.random.random_range(0..self.replica.leaves)), LEAF),
         };
         let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
         if let Some(hard) = new.spec.clusters.get_mut(cluster) {
             hard.hard = some(&mut self.random, &range);
@@ -56,10 +56,10 @@ impl Writer {
         self.update_project("resize project", &old, new).await
     }
 
-    /// Raises a project's limit in a cluster, to have room for what was found there.
+    /// Raises a limit of a project in a cluster, to make room for a hold.
     pub(super) async fn raise_project(&mut self, name: &str, cluster: &str) -> Result<()> {
         let Some(old) = self.read(TestKind::Project, name).await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         let resource = RESOURCES.choose(&mut self.random).copied().unwrap_or_default();
         let limit = new.spec.clusters.get_mut(cluster).and_then(|hard| hard.hard.get_mut(resource));
         let Some(limit) = limit else { return Ok(()) };
@@ -67,8 +67,8 @@ impl Writer {
         self.update_project("raise project", &old, new).await
     }
 
-    /// Moves a project below another one of its tenant, or makes it a root. A middle one below its own leaf would make a
-    /// circle, and what is below another tenant's would be his: both must be refused.
+    /// Moves a project below another one, or makes it a root. Two cases must be refused: a middle project below its own
+    /// leaf, which is a cycle, and a project below another tenant's.
     pub(super) async fn reparent(&mut self) -> Result<()> {
         let number = self.random.random_range(0..self.replica.leaves);
         let tenant = tenant_of_leaf(number);
@@ -81,26 +81,26 @@ impl Writer {
             _ => (leaf(number), middle(tenant, other)),
         };
         let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         new.spec.parent_project_name = parent;
         self.update_project("re-parent", &old, new).await
     }
 
-    /// Drops a cluster from a leaf, or lists it again.
-    pub(super) async fn lose_cluster(&mut self) -> Result<()> {
+    /// Removes a cluster from a leaf, or adds it again.
+    pub(super) async fn remove_or_add_cluster(&mut self) -> Result<()> {
         let name = leaf(self.random.random_range(0..self.replica.leaves));
         let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
-        let mut new = old.body.clone().fresh();
-        let lost = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
-        if new.spec.clusters.remove(lost).is_none() {
+        let mut new = old.body.clone().with_new_token();
+        let cluster = CLUSTERS.choose(&mut self.random).copied().unwrap_or_default();
+        if new.spec.clusters.remove(cluster).is_none() {
             let hard = some(&mut self.random, &LEAF);
-            new.spec.clusters.insert(lost.to_owned(), HardUnits { hard });
+            new.spec.clusters.insert(cluster.to_owned(), HardUnits { hard });
         }
         self.update_project("lose cluster", &old, new).await
     }
 
-    /// Locks a project, or opens it: few are locked at a time.
-    pub(super) async fn lock(&mut self) -> Result<()> {
+    /// Locks or unlocks a project. Few are locked at a time.
+    pub(super) async fn lock_or_unlock(&mut self) -> Result<()> {
         let number = self.random.random_range(0..self.replica.leaves);
         let name = if self.one_in(3) { middle(tenant_of_leaf(number), 0) } else { leaf(number) };
         let Some(old) = self.read(TestKind::Project, &name).await else { return Ok(()) };
@@ -108,13 +108,13 @@ impl Writer {
         if !locked && !self.one_in(8) {
             return Ok(());
         }
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         new.status.locked = Some(!locked);
         self.update("lock", &old, &new, Growth::Refused).await
     }
 
-    /// Makes a project, changes it, or takes it one step further to its end.
-    pub(super) async fn come_and_go(&mut self) -> Result<()> {
+    /// Creates a project, changes it, or does the next step of its deletion.
+    pub(super) async fn cycle_project(&mut self) -> Result<()> {
         let number = self.random.random_range(0..EXTRAS);
         let (name, tenant) = (extra(number), tenant_of_extra(number));
         let Some(old) = self.read(TestKind::Project, &name).await else {
@@ -124,9 +124,9 @@ impl Writer {
                 (Some(at), 1) => middle(at, 0),
                 _ => String::new(),
             };
-            let mut hard = self.hard();
+            let mut hard = self.random_limits();
             if self.one_in(8) {
-                // Where a resource is limited, it has to be named.
+                // Without a resource that the parent limits: it must be refused.
                 for hard in hard.values_mut() {
                     hard.hard.pop_last();
                 }
@@ -138,12 +138,12 @@ impl Writer {
         if old.body.is_deleting() {
             return self.remove("remove project", &old, None).await;
         }
-        let mut new = old.body.clone().fresh();
+        let mut new = old.body.clone().with_new_token();
         if self.one_in(3) {
             new.delete();
             return self.update("mark project", &old, &new, Growth::Refused).await;
         }
-        new.spec.clusters = self.hard();
+        new.spec.clusters = self.random_limits();
         self.update_project("resize project", &old, new).await
     }
 }
