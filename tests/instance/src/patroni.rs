@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 pub const DCS: &str = "etcd-postgres";
 pub const HAPROXY: &str = "haproxy";
 const NODES: u8 = 3;
-const READY: Duration = Duration::from_mins(2);
+const READY: Duration = Duration::from_mins(5);
 const ANSWER: Duration = Duration::from_secs(30);
 /// Seconds that a leader lasts without renewing; Patroni takes no less.
 const TTL: u32 = 20;

@@ -262,6 +262,8 @@ impl Supervisor {
                 self.resume(&spec.name)?;
             }
         }
+        // Some may have died often because another one was paused.
+        self.lock().running.iter_mut().for_each(|running| running.deaths = 0);
         Ok(())
     }
 

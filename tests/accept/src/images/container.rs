@@ -3,14 +3,17 @@
 use crate::json::list;
 use anyhow::{Context as _, Result, ensure};
 use instance::layout;
+use instance::process;
 use instance::supervisor::Spec;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const ANY: &str = "0.0.0.0:";
+const PROGRAM: Duration = Duration::from_mins(3);
 /// Whom mounted Secrets belong to: the group of the pod, `fsGroup`.
 const GROUP: u32 = 65532;
 /// Makes `$1` a root that is read only, with the devices and /proc that every runtime gives, and becomes the command behind it,
@@ -100,13 +103,9 @@ fn string<'a>(value: &'a Value, name: &str) -> Result<&'a str> {
 pub(super) fn unpack(archive: &Path, root: &Path) -> Result<Value> {
     std::fs::create_dir_all(root)?;
     let architecture = if cfg!(target_arch = "aarch64") { "linux/arm64" } else { "linux/amd64" };
-    let output = Command::new(layout::program_path("dist")?)
-        .arg("unpack")
-        .arg(archive)
-        .args(["--platform", architecture, "--into"])
-        .arg(root)
-        .output()
-        .context("start dist")?;
+    let mut dist = Command::new(layout::program_path("dist")?);
+    dist.arg("unpack").arg(archive).args(["--platform", architecture, "--into"]).arg(root);
+    let output = process::output_within(&mut dist, None, PROGRAM)?;
     ensure!(
         output.status.success(),
         "{} cannot be unpacked: {}",
@@ -169,7 +168,8 @@ impl Container {
 
     /// The program runs, whatever else is there.
     pub(super) fn says_version(&self) -> Result<()> {
-        let output = Command::new("unshare").args(self.command(&["--version".to_owned()])).output()?;
+        let args = self.command(&["--version".to_owned()]);
+        let output = process::output_within(Command::new("unshare").args(args), None, PROGRAM)?;
         let said = String::from_utf8_lossy(&output.stdout);
         let wanted = format!("{} {}", self.name, env!("CARGO_PKG_VERSION"));
         ensure!(

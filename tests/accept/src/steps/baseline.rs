@@ -77,7 +77,11 @@ impl Baseline {
         })?;
         let mut left = BTreeSet::new();
         let deleted = wait::until("what the step has made is gone", RESTORED, || {
-            left = existing(instance)?.difference(&self.names).cloned().collect();
+            let now = match existing(instance) {
+                Ok(now) => now,
+                Err(error) => return Ok(Progress::Pending(format!("{error:#}"))),
+            };
+            left = now.difference(&self.names).cloned().collect();
             if left.is_empty() {
                 return Ok(Progress::Done(()));
             }
