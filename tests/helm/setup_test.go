@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 var (
 	projects   = schema.GroupVersionResource{Group: "business.tkestack.io", Version: "v1", Resource: "projects"}

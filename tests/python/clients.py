@@ -16,7 +16,7 @@ from kubernetes.dynamic import exceptions
 
 GROUP, VERSION = "business.tkestack.io", "v1"
 MEMBER = os.environ.get("MEMBER", "local")
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 def fresh(prefix):

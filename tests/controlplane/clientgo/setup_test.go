@@ -26,7 +26,7 @@ var (
 	namespaces = schema.GroupVersionResource{Group: group, Version: "v1", Resource: "namespaces"}
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // each runs a test once for every way to the server.
 func each(t *testing.T, test func(t *testing.T, config *rest.Config)) {

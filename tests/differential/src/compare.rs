@@ -78,7 +78,7 @@ async fn install(endpoint: &Endpoint, schema: &Schema, plural: &str) -> Result<(
     let definition = custom::definition(schema, plural);
     connection.ensure("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
     let path = format!("/apis/{GROUP}/v1/{plural}");
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_mins(2);
     while !connection.call(Method::GET, &path, Bytes::new()).await?.0.is_success() {
         if Instant::now() > deadline {
             bail!("{plural} is not served");

@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_command_gets_its_input_and_one_that_is_late_is_killed() {
-        let copied = output_within(&mut Command::new("cat"), Some("text"), Duration::from_secs(60)).unwrap();
+        let copied = output_within(&mut Command::new("cat"), Some("text"), Duration::from_mins(1)).unwrap();
         assert!(copied.status.success());
         assert_eq!(copied.stdout, b"text");
         let late = output_within(Command::new("sleep").arg("600"), None, Duration::from_millis(50));

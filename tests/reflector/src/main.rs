@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(2);
 const POLL: Duration = Duration::from_millis(50);
 /// Small, so that a few objects take several pages.
 const PAGE: u32 = 2;

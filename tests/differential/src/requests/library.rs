@@ -21,7 +21,7 @@ use store::{Kind, Store, Visibility};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-const READY: Duration = Duration::from_secs(30);
+const READY: Duration = Duration::from_mins(2);
 
 /// Allows everything to every authenticated client.
 struct AllowAuthenticated;

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// How often both sides are emptied, at most.
 const ROUNDS: usize = 5;
 /// How often, and how far apart, an answer that may be a moment old is asked for again.
-const LAGS: usize = 40;
+const LAGS: usize = 200;
 const LAG: Duration = Duration::from_millis(50);
 
 /// Of the next case. It begins with the time, so that what another run has left has other names.

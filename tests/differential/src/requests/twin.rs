@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Group of the projects' twin.
 const MIRROR: &str = "mirror.example.com";
-const SERVED: Duration = Duration::from_mins(1);
+const SERVED: Duration = Duration::from_mins(3);
 
 /// A worker's namespace.
 pub(crate) fn namespace(worker: u64) -> String {
