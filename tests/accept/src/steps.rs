@@ -207,7 +207,7 @@ fn run_steps(instance: &Instance) -> Result<Count> {
     Ok(count)
 }
 
-/// Without effect on the result of the run: it has failed already.
+/// Restores the instance after a failed step. A failure is only printed: the run has failed already.
 fn restore(instance: &Instance, baseline: &mut Baseline) {
     let what = "what the failed step has changed is restored";
     if let Err(error) = say::step(what, || baseline.restore(instance)) {

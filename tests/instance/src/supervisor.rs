@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use terminal::say;
 
 const TICK: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(30);
 const BACKOFF_FLOOR: Duration = Duration::from_millis(100);
 const BACKOFF_CEILING: Duration = Duration::from_secs(5);
 /// A child that lived this long has recovered: its next death waits the shortest time again.

@@ -4,8 +4,10 @@ use anyhow::{Context, Result, ensure};
 use instance::job::until_gone;
 use instance::kubectl::Kubectl;
 use instance::layout;
+use instance::wait::{self, Progress};
 use instance::{HOST_CLUSTER, Instance, demo};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Somebody logs in at the provider.
 mod entering;
@@ -19,6 +21,7 @@ pub(super) use leaving::leaves;
 pub(super) use taking::takes;
 
 const PROGRAM: &str = "kubectl-business";
+const SOON: Duration = Duration::from_mins(2);
 /// The answer is no.
 const NO: i32 = 3;
 
@@ -32,8 +35,14 @@ pub(super) fn command_line(instance: &Instance) -> Result<()> {
     looks(&alice)?;
     explains(&alice)?;
     makes_and_enters(instance, &alice)?;
-    let audit = json_of(&operator, &["audit", "-o", "json"], 0)?;
-    ensure!(audit.get("consistent") == Some(&json!(true)), "{audit}");
+    // Statuses are written a moment after what they count.
+    wait::until("the audit finds nothing", SOON, || {
+        Ok(match json_of(&operator, &["audit", "-o", "json"], 0) {
+            Ok(audit) if audit.get("consistent") == Some(&json!(true)) => Progress::Done(()),
+            Ok(audit) => Progress::Pending(audit.to_string()),
+            Err(error) => Progress::Pending(format!("{error:#}")),
+        })
+    })?;
     for cluster in &instance.clusters {
         joins(instance, &operator, cluster).with_context(|| format!("cluster {cluster}"))?;
     }

@@ -18,7 +18,7 @@ const PROJECT: &str = "rotation";
 pub(super) const MEMBERS_NAMESPACE: &str = "tke-business-members";
 const HARD: Hard<'_> = &[("cpu", "100"), ("memory", "100Gi")];
 const SMALL: Hard<'_> = &[("cpu", "100m"), ("memory", "64Mi")];
-const SOON: Duration = Duration::from_mins(4);
+const SOON: Duration = Duration::from_mins(5);
 /// A namespace may take this long during the rotation, even if namespaces took less before.
 const FLOOR: Duration = Duration::from_secs(20);
 /// Namespaces before anything is rotated.
@@ -103,7 +103,8 @@ fn rotate(instance: &Instance, directory: &Directory, cluster: &str, path: &str)
     // Before the command begins: it may have written the new one by the time the Secret is read.
     let mut listed = token(instance, cluster)?;
     let operator = business(instance, &instance.kubectl)?;
-    let mut command = operator.command(&["rotate", cluster, "--kubeconfig", path, "--days", "2"]);
+    let mut command =
+        operator.command(&["rotate", cluster, "--kubeconfig", path, "--days", "2", "--timeout", "4m"]);
     let mut running = Background::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     wait::until("the credentials are rotated", SOON, || {
         let kept = token(instance, cluster)?;

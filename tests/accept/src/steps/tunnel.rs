@@ -33,7 +33,7 @@ const ACCOUNT: &str = "business-tunnel";
 /// The file with the token that the agent sends to the server.
 const TOKEN_FILE: &str = "tunnel.token";
 const AUTHORITY: &str = "tunnel-ca";
-const SOON: Duration = Duration::from_mins(4);
+const SOON: Duration = Duration::from_mins(5);
 const LOOPBACK: &str = "127.0.0.1";
 const HARD: Hard<'_> = &[("cpu", "4"), ("memory", "4Gi")];
 const SMALL: Hard<'_> = &[("cpu", "1"), ("memory", "1Gi")];
@@ -146,7 +146,8 @@ fn token_is_rotated(instance: &Instance, directory: &Directory, cluster: &str) -
     let path = instance.member(cluster).kubeconfig().to_string_lossy().into_owned();
     let (old, mut listed) = (agents_token(instance, cluster)?, token(instance, cluster)?);
     let operator = business(instance, &instance.kubectl)?;
-    let mut command = operator.command(&["rotate", cluster, "--kubeconfig", &path, "--days", "2"]);
+    let mut command =
+        operator.command(&["rotate", cluster, "--kubeconfig", &path, "--days", "2", "--timeout", "4m"]);
     let mut running = Background::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()))?;
     let said = wait::until("credentials and the agents' token are rotated", SOON, || {
         let kept = token(instance, cluster)?;
