@@ -266,8 +266,8 @@ mod tests {
     async fn an_address_of_ipv6_is_in_brackets() {
         let address = json!({ "type": "Real", "host": "fd00::1", "port": 6443 });
         let cluster = json!({ "metadata": { "name": "cls-a" }, "status": { "addresses": [address] } });
-        let cluster: Cluster = serde_json::from_value(cluster).unwrap();
-        let file = kubeconfig(&cluster, Some(&Credential::default())).unwrap();
+        let cluster: PlatformCluster = serde_json::from_value(cluster).unwrap();
+        let file = kubeconfig(&cluster, Some(&PlatformCredential::default())).unwrap();
         let listed = from_untrusted_kubeconfig("cls-a", file, entry(&cluster)).await.unwrap();
         assert_eq!(listed.config.cluster_url.to_string(), "https://[fd00::1]:6443/");
     }

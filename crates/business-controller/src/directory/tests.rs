@@ -438,7 +438,7 @@ async fn nobody_is_unknown_whose_record_could_not_be_read() {
         FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.was_read = true;
-    directory.add(Cluster::start(UID).await.listed(&token(0)));
+    directory.add(FakeCluster::start(UID).await.listed(&token(0)));
     world.server.refuse(&format!("GET {CLUSTER}"));
     directory.refresh().await;
     assert!(matches!(world.cx.member("c1"), Lookup::NotLoaded));
