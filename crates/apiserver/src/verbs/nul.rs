@@ -84,7 +84,6 @@ fn path(steps: Vec<Step<'_>>) -> Path {
 mod tests {
     use super::*;
     use meta::decode::{Media, decode_value};
-    use std::time::{Duration, Instant};
 
     fn refused(body: &str, media: Media) -> Option<String> {
         let (value, _) = decode_value(body.as_bytes(), media).unwrap();
@@ -109,12 +108,11 @@ mod tests {
         }
     }
 
+    /// With a path for each value this would take minutes.
     #[test]
     fn a_long_key_with_many_values_is_searched_at_once() {
         let body = format!(r#"{{"{}":[{}"\\u0000","\u0000"]}}"#, "k".repeat(1 << 20), "0,".repeat(1 << 19));
-        let started = Instant::now();
         let message = refused(&body, Media::Json).unwrap();
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
         assert!(message.contains("k…[524289]: a text must not") && message.len() < 1_000, "{message}");
     }
 }
