@@ -4,16 +4,33 @@ use crate::support::{World, member_cluster, namespace, namespaces, project, unti
 use rcgen::KeyPair;
 use serde_json::json;
 use std::time::Duration;
-use store::testing::Server;
+use store::testing::{Database, Server};
+
+/// PostgreSQL with a standby, and a replica that reads from the primary.
+struct Pair {
+    primary: Server,
+    standby: Server,
+    database: Database,
+    /// The flag of a replica that reads from the standby.
+    read_from: String,
+    direct: World,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let mut primary = Server::start(&["fsync=off"]).await.unwrap();
+        let database = primary.database().await.unwrap();
+        let standby = primary.standby(&["fsync=off"]).await.unwrap();
+        let read_from = format!("--read-from={}", standby.url(database.url.rsplit_once('/').unwrap().1));
+        let direct = World::started(database.clone(), &["--tenant-grant"]).await;
+        direct.until_ready().await;
+        Self { primary, standby, database, read_from, direct }
+    }
+}
 
 #[tokio::test]
 async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
-    let mut primary = Server::start(&["fsync=off"]).await.unwrap();
-    let database = primary.database().await.unwrap();
-    let standby = primary.standby(&["fsync=off"]).await.unwrap();
-    let read_from = format!("--read-from={}", standby.url(database.url.rsplit_once('/').unwrap().1));
-    let direct = World::started(database.clone(), &["--tenant-grant"]).await;
-    direct.until_ready().await;
+    let Pair { primary: _primary, standby, database, read_from, direct } = Pair::start().await;
     let key = std::env::temp_dir().join(format!("registry-key-{}", uuid::Uuid::new_v4()));
     std::fs::write(&key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
     let key = format!("--registry-token-key-file={}", key.display());
@@ -51,12 +68,7 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
 
 #[tokio::test]
 async fn a_cluster_that_was_just_registered_is_known_before_a_namespace_in_it_is_refused() {
-    let mut primary = Server::start(&["fsync=off"]).await.unwrap();
-    let database = primary.database().await.unwrap();
-    let standby = primary.standby(&["fsync=off"]).await.unwrap();
-    let read_from = format!("--read-from={}", standby.url(database.url.rsplit_once('/').unwrap().1));
-    let direct = World::started(database.clone(), &["--tenant-grant"]).await;
-    direct.until_ready().await;
+    let Pair { primary: _primary, standby, database, read_from, direct } = Pair::start().await;
     let late = World::started(database, &["--tenant-grant", &read_from]).await;
     late.until_ready().await;
     for world in [&late, &direct] {

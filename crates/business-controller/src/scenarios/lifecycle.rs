@@ -3,7 +3,7 @@ use crate::fixtures::server::{BEGINNING, DEAD_WEBHOOK, Fault, KUBE_SYSTEM};
 use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, QUOTA, World, times};
 use crate::fixtures::{CLUSTER_UID, amounts, pending};
 use crate::member::Reach;
-use crate::namespace::kind::BusinessNamespace;
+use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::problem::NamespaceProblem;
 use crate::outcome::PassOutcome;
 use crate::seal::key_manager::KeyManager;
@@ -574,9 +574,8 @@ async fn what_is_not_answered_for_long_is_told() {
     assert!(told.contains("500 InternalError"), "{told}");
 }
 
-/// Its generation is the sealed one again when an audit compares it, and growth may go on after that.
-#[tokio::test]
-async fn an_object_that_was_changed_after_its_restore_is_told_all_the_same() {
+/// A quota of 3 pods was raised to 9, and 8 are in use. With it, the object before the raise.
+async fn raised_world() -> (World, NamespaceView) {
     let world = World::new();
     let before = pending(&[("pods", "3")]);
     world.holds(&before);
@@ -585,6 +584,13 @@ async fn an_object_that_was_changed_after_its_restore_is_told_all_the_same() {
     world.watches();
     world.pass().await.unwrap();
     world.enforces("8");
+    (world, before)
+}
+
+/// Its generation is the sealed one again when an audit compares it, and growth may go on after that.
+#[tokio::test]
+async fn an_object_that_was_changed_after_its_restore_is_told_all_the_same() {
+    let (world, before) = raised_world().await;
     let mut restored = before.recorded(Provenance::Made).asks(&[("pods", "2")]);
     let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
     restored.status.cluster_namespace.as_mut().unwrap().uid = uid;
@@ -628,14 +634,7 @@ async fn a_cluster_that_came_back_from_a_backup_gets_the_lower_quota_when_the_ex
 
 #[tokio::test]
 async fn an_object_that_came_back_from_a_backup_lowers_the_quota_when_the_excess_is_held() {
-    let world = World::new();
-    let before = pending(&[("pods", "3")]);
-    world.holds(&before);
-    world.pass().await.unwrap();
-    world.holds(&world.seen().asks(&[("pods", "9")]));
-    world.watches();
-    world.pass().await.unwrap();
-    world.enforces("8");
+    let (world, before) = raised_world().await;
     let uid = world.stored(NAMESPACE)["metadata"]["uid"].as_str().unwrap().to_owned();
     let mut restored = before.recorded(Provenance::Made);
     restored.status.cluster_namespace.as_mut().unwrap().uid = uid.clone();

@@ -543,14 +543,20 @@ async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {
     assert_eq!((world.server.find(BINDING), world.server.find(OBJECT)), (None, None));
 }
 
-#[tokio::test]
-async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
+/// A namespace in use whose template has a newer state, with a label, and a rollout that is paused.
+async fn paused() -> World {
     let world = in_use().await;
     let mut spec = full();
     spec["labels"]["team"] = json!("a");
     spec["rollout"] = json!({ "paused": true });
     put_template(&world, &spec);
     world.pass().await.unwrap();
+    world
+}
+
+#[tokio::test]
+async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
+    let world = paused().await;
     assert_eq!(world.stored(NAMESPACE)["metadata"]["labels"]["team"], Value::Null, "it waits");
     world.server.remove(NAMESPACE);
     world.watches();
@@ -565,12 +571,7 @@ async fn what_is_made_anew_while_a_rollout_is_paused_has_all_that_is_new() {
 
 #[tokio::test]
 async fn what_its_cluster_refuses_for_a_while_waits_for_its_wave_all_the_same() {
-    let world = in_use().await;
-    let mut spec = full();
-    spec["labels"]["team"] = json!("a");
-    spec["rollout"] = json!({ "paused": true });
-    put_template(&world, &spec);
-    world.pass().await.unwrap();
+    let world = paused().await;
     world.holds(&world.seen().asks(&[("pods", "5")]));
     world.server.refuse("/api/v1/namespaces/web/resourcequotas");
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Refused);
