@@ -128,19 +128,19 @@ impl Clusters {
     }
 
     /// Reads the newest state if the tenant may not use one of these clusters as far as the index knows: the cluster
-    /// may be newly registered, or newly open to the tenant.
+    /// may be newly registered, or newly open to the tenant. Returns whether it has.
     pub async fn refresh_unless_allowed(
         &self,
         view: View<'_>,
-        names: &[&String],
+        names: &[&str],
         tenant: &str,
-    ) -> Result<(), Status> {
+    ) -> Result<bool, Status> {
         let unknown = names.iter().find(|name| !name.is_empty() && !self.allows(name, tenant));
-        let Some(name) = unknown else { return Ok(()) };
+        let Some(name) = unknown else { return Ok(false) };
         // Afterwards the store's cache has the newest state, and the index gets it from there.
         view.unfiltered().latest().get(&Key::new(MEMBER_CLUSTER, "", name)).await?;
         let _late = timeout(REFRESH_MAX, self.index.catch_up()).await;
-        Ok(())
+        Ok(true)
     }
 
     /// Whether operators may use a name.

@@ -346,9 +346,10 @@ impl Strategy for NamespaceStrategy {
                 taken.await?;
             }
             // Which clusters it may use depends on its tenant, which is known only now.
-            let (cluster, tenant) = (object.text(CLUSTER_NAME).to_owned(), object.text(TENANT).to_owned());
-            self.clusters.refresh_unless_allowed(view, &[&cluster], &tenant).await?;
-            self.set_cluster_facts(object);
+            let (cluster, tenant) = (object.text(CLUSTER_NAME), object.text(TENANT));
+            if self.clusters.refresh_unless_allowed(view, &[cluster], tenant).await? {
+                self.set_cluster_facts(object);
+            }
             self.check_growth(None, object)
         }))
     }

@@ -117,10 +117,11 @@ impl ProjectStrategy {
         let listed: BTreeSet<&String> =
             before.iter().flat_map(|before| before.access.iter().map(|entry| &entry.cluster)).collect();
         let accounts = spec.access.iter().map(|entry| &entry.cluster);
-        let names: Vec<&String> = newly_named_clusters(before.as_ref(), &spec)
+        let names: Vec<&str> = newly_named_clusters(before.as_ref(), &spec)
             .chain(accounts.filter(|cluster| !listed.contains(cluster)))
+            .map(String::as_str)
             .collect();
-        self.clusters.refresh_unless_allowed(view, &names, &spec.tenant_id).await
+        self.clusters.refresh_unless_allowed(view, &names, &spec.tenant_id).await.map(drop)
     }
 
     /// Refuses service accounts of newly named clusters that the tenant may not use. They would be bound nowhere, and

@@ -71,8 +71,8 @@ pub struct Evidence<'a> {
 struct LiveState {
     namespace: ClusterNamespace,
     quota: Option<ClusterQuota>,
-    sealed: Vec<Sealed>,
-    /// What the quota was sealed with, if we have written it for this very namespace.
+    /// What each was sealed with, if we have written it for this very namespace.
+    namespace_sealed: Option<Sealed>,
     quota_sealed: Option<Sealed>,
 }
 
@@ -108,9 +108,9 @@ impl Evidence<'_> {
         let Some(live) = self.live_state(scanned).await.map_err(Error::Member)? else {
             return Ok(Judgement::Nothing.into());
         };
-        let lost = live.sealed.iter().filter(|sealed| self.living(cx, scanned, sealed).is_none());
+        let lost = live.sealed().filter(|sealed| self.living(cx, scanned, sealed).is_none());
         let lost = lost.max_by_key(|sealed| sealed.generation);
-        let alive = live.sealed.iter().find(|sealed| self.living(cx, scanned, sealed).is_some());
+        let alive = live.sealed().find(|sealed| self.living(cx, scanned, sealed).is_some());
         match (lost, alive, self.owner(cx, scanned, live.namespace.marks.uid.as_deref())) {
             (None, Some(sealed), _) => {
                 match sealed_for(cx, scanned, sealed) {
@@ -173,8 +173,8 @@ impl Evidence<'_> {
             scan::open(self.keyring, member, name, &namespace.uid, text).map(|opened| opened.sealed)
         };
         let quota_sealed = quota.as_ref().and_then(|quota| open(&quota.marks));
-        let sealed = open(&namespace.marks).into_iter().chain(quota_sealed.clone()).collect();
-        Ok(Some(LiveState { namespace, quota, sealed, quota_sealed }))
+        let namespace_sealed = open(&namespace.marks);
+        Ok(Some(LiveState { namespace, quota, namespace_sealed, quota_sealed }))
     }
 
     /// The existing object that the place belongs to, if the namespace is its: it has something there on record, or the
@@ -207,7 +207,7 @@ impl Evidence<'_> {
         // The seal of the namespace is older than most changes of the amounts.
         let beyond =
             |sealed: &&Sealed| sealed.object == object.uid && confirm::is_beyond_charge(&object, sealed);
-        let proofs = live.sealed.iter().filter(newer).chain(live.quota_sealed.iter().filter(beyond));
+        let proofs = live.sealed().filter(newer).chain(live.quota_sealed.iter().filter(beyond));
         let sealed: Vec<&ResourceList> = proofs.map(|sealed| &sealed.hard).collect();
         // It is about to be taken over, whatever its quota admits.
         let is_taken = object.status.is_imported() && validate::has_labels_of(&object, &live.namespace.marks);
@@ -244,6 +244,10 @@ fn is_imported(cx: &Context, scanned: &ScannedNamespace) -> bool {
 }
 
 impl LiveState {
+    fn sealed(&self) -> impl Iterator<Item = &Sealed> {
+        self.namespace_sealed.iter().chain(&self.quota_sealed)
+    }
+
     /// Whether our quota counts no usage. One that somebody else has put in its place, or has changed, need not count
     /// what is in use.
     fn is_unused(&self) -> bool {
@@ -257,7 +261,7 @@ impl LiveState {
     /// The maximum of what was granted, what is granted, and what is in use.
     fn may_take(&self) -> ResourceList {
         let quota = self.quota.as_ref().map(confirm::max_admitted);
-        confirm::max_per_resource(self.sealed.iter().map(|sealed| &sealed.hard).chain(&quota))
+        confirm::max_per_resource(self.sealed().map(|sealed| &sealed.hard).chain(&quota))
     }
 
     fn orphan(&self, scanned: &ScannedNamespace, state: OrphanState) -> Orphan {

@@ -181,18 +181,19 @@ pub async fn scan_cluster(
         }
         let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
         let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
-        let (mut seals, mut is_beyond) = (Vec::new(), false);
-        let texts = [(marks.seal, false), (quota.flatten(), true)].into_iter();
         // A seal that is not valid is not kept: anybody can write one.
-        for (text, is_of_quota) in texts.filter_map(|(text, is_of_quota)| Some((text?, is_of_quota))) {
-            if let Some(opened) = open(keyring, member, &name, &uid, &text) {
-                kept = kept.saturating_add(weight::texts([&text]));
-                is_beyond |= is_of_quota && is_beyond_charge(cx, member, &name, &opened.sealed);
-                seals.push(opened);
-            }
-        }
+        let mut opened = |text: Option<String>| {
+            let text = text?;
+            let opened = open(keyring, member, &name, &uid, &text)?;
+            kept = kept.saturating_add(weight::texts([&text]));
+            Some(opened)
+        };
+        let (of_namespace, of_quota) = (opened(marks.seal), opened(quota.flatten()));
+        let is_beyond_charge =
+            of_quota.as_ref().is_some_and(|opened| is_beyond_charge(cx, member, &name, &opened.sealed));
+        let seals = of_namespace.into_iter().chain(of_quota).collect();
         let member = Arc::clone(member);
-        let namespace_scan = ScannedNamespace { member, name, uid, mark, seals, is_beyond_charge: is_beyond };
+        let namespace_scan = ScannedNamespace { member, name, uid, mark, seals, is_beyond_charge };
         reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
         scanned.namespaces.push(namespace_scan);
         Ok(())

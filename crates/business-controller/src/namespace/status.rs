@@ -280,14 +280,14 @@ impl StatusBuilder<'_> {
         let hard = &self.object.spec.hard;
         let charged = self.status.cached_spec_hard.as_ref();
         let above = charged.is_some_and(|charged| charged != hard);
-        let is_charged = quota.status_used.iter().all(|(key, used)| {
+        let is_charged = || {
             let charged = self.status.charged(&self.object.spec);
-            charged.get(key).is_none_or(|charged| used <= charged)
-        });
+            quota.status_used.iter().all(|(key, used)| charged.get(key).is_none_or(|charged| used <= charged))
+        };
         let over = quota.status_used.iter().any(|(key, used)| hard.get(key).is_some_and(|hard| used > hard));
         let (value, why, message) = match provisioned.enforced {
             Enforcement::AwaitingRecount | Enforcement::Enforced if over => {
-                (FALSE, reason::USED_ABOVE_HARD, if is_charged { CHARGED } else { UNCHARGED })
+                (FALSE, reason::USED_ABOVE_HARD, if is_charged() { CHARGED } else { UNCHARGED })
             }
             Enforcement::AwaitingRecount if above => (FALSE, reason::NOT_ENFORCED, COUNTING),
             Enforcement::Enforced if above => {
