@@ -1,17 +1,18 @@
 use business_api::config::{Cli, Command};
-use business_api::serve::{Listeners, Program, serve};
+use business_api::serve::{Listeners, Program, serve_with_metrics};
 use clap::Parser as _;
-use runtime::Tasks;
+use runtime::{Metrics, Tasks};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Where a replica is found.
-#[derive(Clone, Copy, Debug)]
+/// Where a replica is found, and what it counts.
+#[derive(Clone, Debug)]
 pub struct Replica {
     pub api: SocketAddr,
     /// Where it serves one.
     pub console: Option<SocketAddr>,
+    pub metrics: Metrics,
 }
 
 /// Starts the program with the flags of `serve`, at ports of its own choice; it ends with the tasks.
@@ -28,9 +29,10 @@ pub async fn start(flags: Vec<String>, program: Program, tasks: Tasks) -> Replic
         let outcome = runtime.block_on(async {
             let listeners = Listeners::bind(&settings).await.unwrap();
             let of = |listener: &TcpListener| listener.local_addr().unwrap();
-            let replica = Replica { api: of(&listeners.api), console: listeners.console.as_ref().map(of) };
-            bound.send(replica).unwrap();
-            serve(&settings, listeners, program, tasks).await
+            let (api, console) = (of(&listeners.api), listeners.console.as_ref().map(of));
+            let metrics = Metrics::of_process();
+            bound.send(Replica { api, console, metrics: metrics.clone() }).unwrap();
+            serve_with_metrics(&settings, listeners, program, metrics, tasks).await
         });
         assert!(outcome.is_ok(), "{outcome:?}");
     });

@@ -3,7 +3,6 @@
 use crate::support::{World, member_cluster, namespace, namespaces, project, until};
 use rcgen::KeyPair;
 use serde_json::json;
-use std::time::Duration;
 use store::testing::{Database, Server};
 
 /// PostgreSQL with a standby, and a replica that reads from the primary.
@@ -87,7 +86,7 @@ async fn a_cluster_that_was_just_registered_is_known_before_a_namespace_in_it_is
     let mut app = namespace("app", json!({"pods": "1"}));
     app["spec"]["clusterName"] = json!("c2");
     let resume = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("the namespace waits for the cluster", async || late.metric("store_reads_waiting") > 0.0).await;
         sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
     };
     let (made, ()) = tokio::join!(admin.post(&path, app), resume);

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
+use runtime::Metrics;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use served::Installation;
@@ -29,6 +30,8 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// One or more replicas on one database, and the keys to them.
 pub(crate) struct World {
     pub(crate) replicas: Vec<SocketAddr>,
+    /// What each replica counts.
+    metrics: Vec<Metrics>,
     pub(crate) database: Database,
     installation: Installation,
     tls: TlsConnector,
@@ -139,14 +142,17 @@ impl World {
     ) -> Self {
         let installation = Installation::new(database.clone());
         let program = Program { kinds, issuer, ..Program::default() };
-        let mut replicas = Vec::new();
+        let (mut replicas, mut metrics) = (Vec::new(), Vec::new());
         for _replica in 0..count {
-            replicas.push(installation.serve(program.clone(), flags).await.api);
+            let replica = installation.serve(program.clone(), flags).await;
+            replicas.push(replica.api);
+            metrics.push(replica.metrics);
         }
         let authority = &installation.authority;
         let caller = |name: &str, group: &str| authority.connector(Some(&authority.caller(name, &[group])));
         Self {
             replicas,
+            metrics,
             database,
             tls: authority.connector(None),
             operator: caller("operator", "system:masters"),
@@ -190,6 +196,13 @@ impl World {
         for name in clusters {
             self.register(member_cluster(name, &["*"]), status.clone()).await;
         }
+    }
+
+    /// A metric without labels of the first replica.
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let text = self.metrics[0].encode();
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{name} is not in {text}")).parse().unwrap()
     }
 
     /// Sees and may do everything.

@@ -2,7 +2,7 @@
 
 use super::config::CacheConfig;
 use super::filter::Filter;
-use super::metrics::CacheMetrics;
+use super::metrics::{CacheMetrics, WaitingRead};
 use super::state::CacheState;
 use crate::access::Access;
 use crate::error::Error;
@@ -199,6 +199,7 @@ impl CacheInner {
         self.handover.request_poll();
         let answered = progress
             .wait_for(|progress| is_satisfied(progress) || progress.served.max(progress.failed) >= ticket);
+        let _waiting = WaitingRead::new(&self.metrics.waiting_reads);
         match tokio::time::timeout(READ_WAIT, answered).await {
             Ok(Ok(progress)) if progress.served >= ticket || is_satisfied(&progress) => Ok(()),
             Ok(Ok(progress)) => Err(database_unavailable(&progress)),
@@ -213,6 +214,7 @@ impl CacheInner {
         }
         self.handover.request_poll();
         let reached = progress.wait_for(|progress| progress.revision >= asked);
+        let _waiting = WaitingRead::new(&self.metrics.waiting_reads);
         if let Ok(Ok(_)) = tokio::time::timeout(READ_WAIT, reached).await {
             return Ok(());
         }

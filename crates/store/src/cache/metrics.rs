@@ -11,6 +11,7 @@ pub(crate) struct CacheMetrics {
     pub(crate) ring_changes: Gauge,
     pub(crate) ring_bytes: Gauge,
     pub(crate) watches: Gauge,
+    pub(crate) waiting_reads: Gauge,
     pub(crate) polls: Counter,
     pub(crate) events: Counter,
     pub(crate) fills: Counter,
@@ -28,6 +29,7 @@ impl CacheMetrics {
             ("store_cache_ring_changes", "Changes in the undo ring", &self.ring_changes),
             ("store_cache_ring_bytes", "Bytes that the undo ring keeps alive", &self.ring_bytes),
             ("store_watches", "Open watches", &self.watches),
+            ("store_reads_waiting", "Reads that wait until the cache is new enough", &self.waiting_reads),
         ];
         for (name, help, gauge) in gauges {
             metrics.register(name, help, gauge.clone());
@@ -43,6 +45,23 @@ impl CacheMetrics {
         for (name, help, counter) in counters {
             metrics.register(name, help, counter.clone());
         }
+    }
+}
+
+/// Counts a read that waits, until it is dropped: whoever reads may give up meanwhile.
+#[derive(Debug)]
+pub(crate) struct WaitingRead(Gauge);
+
+impl WaitingRead {
+    pub(crate) fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for WaitingRead {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 

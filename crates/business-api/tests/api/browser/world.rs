@@ -108,7 +108,7 @@ impl World {
         ];
         line.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let tasks = Tasks::new();
-        let Replica { api, console } = served::start(line, program, tasks.clone()).await;
+        let Replica { api, console, .. } = served::start(line, program, tasks.clone()).await;
         let world = Self { provider, api, console, authority, directory, tasks };
         let master = world.authority.caller("root", &["system:masters"]);
         let mut master = world.browser_at(world.api, Some(&master));
