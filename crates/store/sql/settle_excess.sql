@@ -10,10 +10,9 @@ SET enable_seqscan = off
 AS $$
 #variable_conflict use_variable
 DECLARE
-    levels_max CONSTANT int := 1000;
-    k_more numeric[];
+    levels int := 0; levels_max bigint; k_more numeric[];
 BEGIN
-    FOR level IN 1..levels_max LOOP
+    LOOP
         -- The old rows need no lock: whoever writes the ledger holds the counter's lock.
         WITH changed AS (
             UPDATE ledger g SET excess = greatest(g.allocated - g.hard, 0)
@@ -30,6 +29,21 @@ BEGIN
         SELECT array_agg(p.scope_kind), array_agg(p.scope), array_agg(p.domain), array_agg(p.key), array_agg(p.more)
         INTO k_kind, k_scope, k_domain, k_key, k_more FROM paid p;
         EXIT WHEN k_kind IS NULL;
+        -- An excess climbs no more levels than there are scopes above. These may be many: a change of parent takes
+        -- along what is below, so a tree may be of any height. Scopes in a circle would carry the excess for ever. The
+        -- audit reports the circle, and compares none of its scopes.
+        levels := levels + 1;
+        IF levels_max IS NULL THEN
+            WITH RECURSIVE above AS (
+                SELECT k.kind, k.scope COLLATE "C" AS scope FROM unnest(k_kind, k_scope) AS k(kind, scope)
+                UNION
+                SELECT o.scope_kind, o.scope COLLATE "C" FROM above a CROSS JOIN LATERAL (
+                    SELECT o.scope_kind, o.scope FROM objects o
+                    WHERE o.kind = p_stands[a.kind] AND o.namespace = '' AND o.name = a.scope AND o.scope IS NOT NULL
+                    LIMIT 1) o)
+            SELECT count(*) INTO levels_max FROM above;
+        END IF;
+        EXIT WHEN levels > levels_max;
         -- Two statements instead of an upsert: the CHECK also tests a row that an upsert proposes and does not insert.
         INSERT INTO ledger (scope_kind, scope, domain, key)
         SELECT k.* FROM unnest(k_kind, k_scope, k_domain, k_key) AS k(kind, scope, domain, key)

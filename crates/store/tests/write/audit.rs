@@ -125,6 +125,39 @@ async fn scopes_in_a_circle_are_found_and_not_repaired() {
 }
 
 #[tokio::test]
+async fn what_is_above_a_limit_climbs_as_high_as_moves_have_made_the_tree() {
+    const TREES: usize = 11;
+    const LEVELS: usize = 100;
+    let kit = Kit::new().await;
+    let name = |tree: usize, level: usize| format!("p-{tree}-{level}");
+    let mut roots = Vec::new();
+    for level in 0..LEVELS {
+        let project = |tree| {
+            let parent = level.checked_sub(1).map(|above| name(tree, above)).unwrap_or_default();
+            Object::project(&name(tree, level), &parent, "c1: cpu=4")
+        };
+        let made = futures_util::future::join_all((0..TREES).map(|tree| kit.create(project(tree)))).await;
+        let made: Vec<Object> = made.into_iter().map(Result::unwrap).collect();
+        if level == 0 {
+            roots = made;
+        }
+    }
+    let lowest = name(0, LEVELS - 1);
+    kit.create(Object::namespace(&lowest, "web", "c1: cpu=4")).await.unwrap();
+    // Each tree goes below the lowest project of the next one.
+    for (tree, root) in roots.iter().take(TREES - 1).enumerate() {
+        kit.update(root, |root| root.scope = name(tree + 1, LEVELS - 1)).await.unwrap();
+    }
+    let found = orphan(&lowest, "c1: cpu=1");
+    kit.store.hold(&kit.access, &found).await.unwrap();
+    kit.check().await;
+    let top = name(TREES - 1, 0);
+    assert!(kit.ledger().await.contains(&format!("{top}/c1/cpu 0 0 1 4 5")));
+    kit.store.write_off(&kit.access, found.uid).await.unwrap();
+    kit.check().await;
+}
+
+#[tokio::test]
 async fn a_lost_claim_is_found_and_taken_again() {
     let (kit, web) = sample().await;
     corrupt(&kit, "DELETE FROM claims WHERE place = 'web'").await;
