@@ -82,8 +82,9 @@ async fn command(store: &Store, settings: &Import, kinds: KindTable) -> Result<I
     // Member clusters register by themselves, and templates may exist before the import: nothing in the source
     // conflicts with either.
     present.retain(|there| ![MEMBER_CLUSTER, NAMESPACE_TEMPLATE].contains(&there.key.kind));
+    let holds = store.holds(&access, None).await.context("read what is held")?;
     let convert_settings = candidate::ConvertSettings { forbidden: settings.forbidden() };
-    let plan = plan::plan(kinds, &convert_settings, records, &present);
+    let plan = plan::plan(kinds, &convert_settings, records, &present, &holds);
     drop(present);
     if !settings.apply {
         return Ok(build_report(&plan, Stage::Planned, settings.output));

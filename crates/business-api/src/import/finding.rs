@@ -67,12 +67,12 @@ pub enum Rule {
     Unreadable,
     /// Its key, its metadata or its spec is refused by our validation.
     Invalid,
-    /// Another object has its uid or its name.
+    /// Another object has its uid or its name, or an amount that is held has its uid.
     Taken,
     /// Its project is not imported.
     ProjectGone,
-    /// Another object has its claim: the namespace of a cluster, the prefix of the registry, or the tenant's one
-    /// platform.
+    /// Another object, or an amount that is held, has its claim: the namespace of a cluster, the prefix of the
+    /// registry, or the tenant's one platform.
     PlaceTaken,
     /// An object of the registry has another tenant than its project.
     OtherTenant,

@@ -12,6 +12,7 @@ use crate::kinds::KindTable;
 use business_types::names::PROJECTS;
 use std::collections::{BTreeMap, BTreeSet};
 use store::Key;
+use store::hold::Hold;
 use store::import::{ExistingObject, Imported};
 use store::model::NewState;
 use store::quota::{Account, Claim};
@@ -56,12 +57,13 @@ pub struct Count {
     pub present: usize,
 }
 
-/// Plans an import into a database of these kinds that holds what is `present`.
+/// Plans an import into a database of these kinds that has what is `present`, and amounts of objects that are gone.
 pub fn plan(
     kinds: KindTable,
     settings: &ConvertSettings,
     records: impl IntoIterator<Item = Result<SourceRecord, UnreadableRecord>>,
     present: &[ExistingObject],
+    holds: &[Hold],
 ) -> Plan {
     let (mut draft, mut emigrations, mut plan) =
         (Draft::default(), UnfinishedEmigrations::default(), Plan::default());
@@ -82,9 +84,9 @@ pub fn plan(
     let replaced = own_platform::find_replaced(&mut draft, kinds, present);
     plan.replaced = replaced.map(|own| ReplacedObject { key: own.key.clone(), uid: own.uid });
     let staying: Vec<&ExistingObject> = present.iter().filter(|there| Some(*there) != replaced).collect();
-    plan.others = match_database(&mut draft, own_platform::key(kinds).as_ref(), &staying);
+    plan.others = match_database(&mut draft, own_platform::key(kinds).as_ref(), &staying, holds);
     relations::align_with_projects(&mut draft);
-    relations::resolve_claim_conflicts(&mut draft, &existing_claims(kinds, &staying));
+    relations::resolve_claim_conflicts(&mut draft, &existing_claims(kinds, &staying), holds);
     relations::undo_unfinished_emigrations(&mut draft, &emigrations);
     relations::finish_emigrations(&mut draft);
     relations::detach_invalid_parents(&mut draft);
@@ -110,8 +112,15 @@ pub fn plan(
 }
 
 /// Compares the candidates with the database: marks those that are present, and excludes those whose name or uid
-/// another object has. Returns the number of other objects in the database, without the program's own platform.
-fn match_database(draft: &mut Draft, own: Option<&Key>, present: &[&ExistingObject]) -> usize {
+/// another object or a hold has. Returns the number of other objects in the database, without the program's own
+/// platform.
+fn match_database(
+    draft: &mut Draft,
+    own: Option<&Key>,
+    present: &[&ExistingObject],
+    holds: &[Hold],
+) -> usize {
+    let held: BTreeMap<Uuid, &Hold> = holds.iter().map(|hold| (hold.uid, hold)).collect();
     let by_key: BTreeMap<&Key, Uuid> = present.iter().map(|there| (&there.key, there.uid)).collect();
     let by_uid: BTreeMap<Uuid, &Key> = present.iter().map(|there| (there.uid, &there.key)).collect();
     let key = |candidate: &Candidate| {
@@ -126,11 +135,15 @@ fn match_database(draft: &mut Draft, own: Option<&Key>, present: &[&ExistingObje
         if let Some(other) = seen.insert(candidate.uid, candidate.object_ref.clone()) {
             return Some(format!("its uid {} is also that of {other}", candidate.uid));
         }
-        match (by_key.get(&key), by_uid.get(&candidate.uid)) {
-            (Some(uid), _) if *uid != candidate.uid => {
+        match (by_key.get(&key), by_uid.get(&candidate.uid), held.get(&candidate.uid)) {
+            (Some(uid), _, _) if *uid != candidate.uid => {
                 Some(format!("an object of this name is in the database, with uid {uid}"))
             }
-            (None, Some(other)) => Some(format!("its uid is that of {} in the database", other.name)),
+            (None, Some(other), _) => Some(format!("its uid is that of {} in the database", other.name)),
+            (None, None, Some(hold)) => Some(format!(
+                "it was in this database, and what it had is {}",
+                relations::describe_hold(hold)
+            )),
             _ => None,
         }
     });

@@ -10,6 +10,7 @@ use business_types::names::{
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use store::hold::Hold;
 use store::quota::Claim;
 use uuid::Uuid;
 
@@ -126,8 +127,11 @@ fn is_of_registry(candidate: &Candidate) -> bool {
     candidate.is(IMAGE_NAMESPACES) || candidate.is(CHART_GROUPS)
 }
 
-/// Keeps one of several objects with the same claim. `taken` are the claims of objects in the database.
-pub fn resolve_claim_conflicts(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>) {
+/// Keeps one of several objects with the same claim. `taken` are the claims of objects in the database, `holds` what
+/// counts there without an object.
+pub fn resolve_claim_conflicts(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>, holds: &[Hold]) {
+    let held: BTreeMap<&Claim, &Hold> =
+        holds.iter().filter_map(|hold| Some((hold.claim.as_ref()?, hold))).collect();
     let mut by_place: BTreeMap<Claim, Vec<usize>> = BTreeMap::new();
     for (at, candidate) in draft.candidates.iter().enumerate() {
         for claim in candidate.claims() {
@@ -141,8 +145,14 @@ pub fn resolve_claim_conflicts(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>)
         let [first, others @ ..] = rivals.as_slice() else { continue };
         let Some(winner) = draft.candidates.get(*first) else { continue };
         let place = describe_claim(winner, &claim);
-        if holder.is_some_and(|uid| *uid != winner.uid) {
-            let why = format!("{place} is another object's in this database");
+        let why_taken = match (holder, held.get(&claim)) {
+            (Some(uid), _) if *uid != winner.uid => {
+                Some(format!("{place} is another object's in this database"))
+            }
+            (None, Some(hold)) => Some(format!("{place} is {}", describe_hold(hold))),
+            _ => None,
+        };
+        if let Some(why) = why_taken {
             out.extend(rivals.iter().map(|at| (*at, why.clone())));
             continue;
         }
@@ -165,6 +175,16 @@ pub fn resolve_claim_conflicts(draft: &mut Draft, taken: &BTreeMap<Claim, Uuid>)
         at += 1;
         out.remove(&(at - 1))
     });
+}
+
+/// What is held, whose it is, and how it ends, in words for people.
+pub fn describe_hold(hold: &Hold) -> String {
+    let Hold { uid, scope, reason, .. } = hold;
+    format!(
+        "held for project {} in this database: {reason}. When it is gone, or shall come after all, business-api audit \
+         --write-off {uid} ends that",
+        scope.name
+    )
 }
 
 /// A claim, in words for people.

@@ -9,8 +9,11 @@ use super::report::{Stage, text};
 use super::source;
 use crate::config::ImportSource;
 use crate::kinds::KINDS;
+use business_types::account;
 use serde_json::{Value, json};
+use store::hold::Hold;
 use store::import::{ExistingObject, Imported};
+use store::quota::{Amounts, Claim, HoldState, Scope};
 use uuid::Uuid;
 
 const API_VERSION: &str = "business.tkestack.io/v1";
@@ -82,8 +85,16 @@ fn planned(records: impl IntoIterator<Item = SourceRecord>) -> Plan {
 }
 
 fn beside(records: impl IntoIterator<Item = SourceRecord>, present: &[ExistingObject]) -> Plan {
+    beside_holds(records, present, &[])
+}
+
+fn beside_holds(
+    records: impl IntoIterator<Item = SourceRecord>,
+    present: &[ExistingObject],
+    holds: &[Hold],
+) -> Plan {
     let settings = ConvertSettings { forbidden: vec!["default".into(), "kube-*".into()] };
-    plan(KINDS, &settings, records.into_iter().map(Ok::<_, UnreadableRecord>), present)
+    plan(KINDS, &settings, records.into_iter().map(Ok::<_, UnreadableRecord>), present, holds)
 }
 
 fn rules(plan: &Plan) -> Vec<(Rule, String)> {
@@ -459,6 +470,34 @@ fn what_is_in_the_database_already_is_passed_over_and_what_is_taken_is_left_out(
         project("q", "", 9, json!({"metadata": {"uid": uid_of("p")}})),
     ]);
     only(&twins, Rule::Taken, "projects q");
+}
+
+#[test]
+fn what_is_held_is_taken_by_its_place_and_by_its_uid() {
+    let records = || [project("p", "", 9, none()), namespace("p", "web", 3, none())];
+    let all: Vec<ExistingObject> = planned(records()).objects.iter().map(present).collect();
+    let hold = |uid: &str, place: &str| Hold {
+        uid: uid_of(uid),
+        scope: Scope::new(account::PROJECT, "q"),
+        claim: Some(Claim { domain: "c1".to_owned(), place: place.to_owned() }),
+        amounts: Amounts::new(),
+        state: HoldState::Released,
+        reason: "it counts until it is unused".to_owned(),
+    };
+    let place = beside_holds(records(), &[], &[hold("lost", "web"), hold("other", "shop")]);
+    let why = only(&place, Rule::PlaceTaken, "namespaces p/c1-web");
+    let told =
+        "namespace web of cluster c1 is held for project q in this database: it counts until it is unused";
+    assert!(why.starts_with(told) && why.contains(&uid_of("lost").to_string()), "{why}");
+    assert_eq!(names(&place), ["p"]);
+    // The same object, which was imported once and has gone since.
+    let again = beside_holds(records(), &all[..1], &[hold("p/web", "web")]);
+    let why = only(&again, Rule::Taken, "namespaces p/c1-web");
+    assert!(why.contains("held for project q") && why.contains("--write-off"), "{why}");
+    assert_eq!((again.objects.len(), again.others), (0, 0));
+    // What is there has its place, whatever is held for it, too.
+    let there = beside_holds(records(), &all, &[hold("lost", "web")]);
+    assert_eq!((there.objects.len(), rules(&there).len()), (0, 0));
 }
 
 #[tokio::test]
