@@ -25,7 +25,7 @@ use store::drift::SchemaDifference;
 use store::hold::Hold;
 use store::quota::{Account, HoldState};
 use store::repair::Repair;
-use store::{Access, KindId, Revision, Store};
+use store::{Access, Error, KindId, Revision, Store};
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long to wait until all objects are read, which takes seconds for a million of them.
@@ -96,15 +96,7 @@ async fn command(store: &Store, account_reader: &AccountReader, settings: &Audit
         store.resume_growth(&access).await.context("let growth go on")?;
     }
     if settings.repair {
-        let report = store.audit(&access, account_reader).await.context("audit")?;
-        if !report.differences.is_empty() {
-            store.repair(&access, account_reader, None, Repair::Rebuild).await.context("repair")?;
-        }
-        for difference in &report.differences {
-            if let Difference::Object { key, .. } = difference {
-                store.repair_object(&access, account_reader, key).await.context("repair an object's row")?;
-            }
-        }
+        repair(store, &access, account_reader).await?;
     }
     let report = store.audit(&access, account_reader).await.context("audit")?;
     let holds = store.holds(&access, None).await.context("read what was given up")?;
@@ -127,6 +119,24 @@ async fn command(store: &Store, account_reader: &AccountReader, settings: &Audit
         Output::Json => audited.json(),
     };
     Ok(AuditOutput { text, consistent: audited.consistent() })
+}
+
+/// Repairs what the objects say enough about. Their columns come first: what is above a limit is carried to the scopes
+/// that the columns name.
+async fn repair(store: &Store, access: &Access, account_reader: &AccountReader) -> Result<()> {
+    let report = store.audit(access, account_reader).await.context("audit")?;
+    for difference in &report.differences {
+        let Difference::Object { key, .. } = difference else { continue };
+        match store.repair_object(access, account_reader, key).await {
+            // The audit that follows reports what cannot be read. What is gone by now needs no repair.
+            Ok(_) | Err(Error::Corrupt(_) | Error::NotFound) => {}
+            Err(error) => return Err(error).context("repair an object's row"),
+        }
+    }
+    if !report.differences.is_empty() {
+        store.repair(access, account_reader, None, Repair::Rebuild).await.context("repair")?;
+    }
+    Ok(())
 }
 
 /// What was read and compared.

@@ -1,7 +1,7 @@
 //! What the audits of both sides find: held, shown in the project, and what growth waits for.
 
 use crate::registry::registry_object;
-use crate::support::{Client, World, member_cluster, namespace, namespaces, project, until};
+use crate::support::{Client, World, child, member_cluster, namespace, namespaces, project, until};
 use business_api::audit::AuditOutput;
 use business_api::config::{Cli, Command};
 use business_api::kinds::KINDS;
@@ -392,6 +392,31 @@ async fn growth_waits_for_a_cluster_that_the_controller_has_forgotten() {
     assert_eq!(create().await, 503);
     compare(&world).await;
     until("growth goes on", async || create().await == 201).await;
+}
+
+#[tokio::test]
+async fn one_repair_mends_columns_and_ledger_whatever_cannot_be_read() {
+    let world = World::new().await;
+    let admin = world.admin("t");
+    for name in ["p", "q", "r"] {
+        admin.post("/projects", project(name, json!({"pods": "10"}))).await.expect(201);
+    }
+    admin.post("/projects", child("sub", "p", json!({"pods": "4"}))).await.expect(201);
+    admin.post(&namespaces("sub"), namespace("a", json!({"pods": "4"}))).await.expect(201);
+    for name in ["b", "c"] {
+        admin.post(&namespaces("r"), namespace(name, json!({"pods": "1"}))).await.expect(201);
+    }
+    sql(&world, "UPDATE objects SET body = '{' WHERE name = 'c1-b'").await;
+    sql(&world, "UPDATE objects SET locked = true WHERE name = 'c1-c'").await;
+    // What the namespace has above its project's limit belongs to p, and the column says q.
+    let larger =
+        "UPDATE objects SET body = replace(body, '{\"pods\":\"4\"}', '{\"pods\":\"6\"}') WHERE name = 'c1-a'";
+    sql(&world, larger).await;
+    sql(&world, "UPDATE objects SET scope = 'q' WHERE name = 'sub'").await;
+    let told = audit(&world, "--repair").await;
+    let differences: Vec<&str> = told.text.lines().filter(|line| !line.starts_with("1 difference")).collect();
+    assert!(differences.len() == 1 && differences[0].starts_with("object r/c1-b "), "{}", told.text);
+    assert!(!told.consistent);
 }
 
 #[tokio::test]
