@@ -15,6 +15,9 @@ use std::collections::HashSet;
 pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
 /// The maximum number of bytes of a member cluster's name.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
+/// The maximum number of bytes of a tenant's ID: as for the name of a Tenant. It is also the name of a scope, which is
+/// a part of the ledger's primary key.
+pub const TENANT_ID_BYTES_MAX: usize = 253;
 /// The maximum number of users in `spec.members` and in `spec.administrators`.
 pub const USERS_MAX: usize = 10_000;
 /// The maximum number of image namespaces and chart groups in a credential for the registry.
@@ -33,10 +36,13 @@ impl<'a> FromIterator<&'a str> for StoredNames<'a> {
 
 /// Validates a new project's spec, independent of other objects.
 pub fn project(name: &str, spec: &ProjectSpec) -> FieldErrors {
-    validate_project(&StoredNames::default(), name, spec)
+    let mut errors = tenant_id(&spec.tenant_id, &Path::new("spec").child("tenantID"));
+    errors.extend(validate_project(&StoredNames::default(), name, spec));
+    errors
 }
 
-/// Validates a project's changed spec. Names of subjects that are stored already are not validated again.
+/// Validates a project's changed spec. Names of subjects that are stored already are not validated again, nor is the
+/// tenant, which does not change.
 pub fn project_changed(before: &ProjectSpec, name: &str, spec: &ProjectSpec) -> FieldErrors {
     if spec == before {
         return FieldErrors::new();
@@ -47,8 +53,7 @@ pub fn project_changed(before: &ProjectSpec, name: &str, spec: &ProjectSpec) -> 
 }
 
 fn validate_project(stored: &StoredNames<'_>, name: &str, spec: &ProjectSpec) -> FieldErrors {
-    let path = Path::new("spec");
-    let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
+    let (path, mut errors) = (Path::new("spec"), FieldErrors::new());
     if spec.display_name.is_empty() {
         errors.push(FieldError::required(&path.child("displayName"), "must specify the name for people"));
     }
@@ -95,6 +100,14 @@ pub(crate) fn printable(name: &str, path: &Path) -> FieldErrors {
         return vec![FieldError::invalid(path, &json!(name), "must not contain control characters")];
     }
     FieldErrors::new()
+}
+
+/// Validates the ID of a new object's tenant, which an identity provider may define.
+pub(crate) fn tenant_id(tenant: &str, path: &Path) -> FieldErrors {
+    if tenant.len() > TENANT_ID_BYTES_MAX {
+        return vec![FieldError::too_long(path, TENANT_ID_BYTES_MAX)];
+    }
+    printable(tenant, path)
 }
 
 /// Validates the name of a user or group of an identity provider. White space around a name is a typing error. A name
@@ -178,7 +191,7 @@ pub fn project_immutable_fields(old: &ProjectSpec, new: &ProjectSpec) -> FieldEr
 /// Validates a new namespace, independent of other objects. `forbidden` are the names that no namespace may claim.
 pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     let path = Path::new("spec");
-    let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
+    let mut errors = tenant_id(&spec.tenant_id, &path.child("tenantID"));
     let at = path.child("clusterName");
     if spec.cluster_name.is_empty() {
         errors.push(FieldError::required(&at, "must specify a cluster"));

@@ -17,6 +17,9 @@ pub struct Schema {
     pub ty: Type,
     /// The value of the field where it is absent or null.
     pub default: Option<Value>,
+    /// The maximum number of characters of a string (`maxLength`). It is published. Validation, which may be stricter,
+    /// enforces it.
+    pub max_length: Option<usize>,
 }
 
 /// The type of a value.
@@ -111,7 +114,7 @@ impl Field {
 impl Schema {
     /// A schema without a default.
     pub fn new(description: &'static str, ty: Type) -> Self {
-        Self { description, ty, default: None }
+        Self { description, ty, default: None, max_length: None }
     }
 
     /// A string of any text.
@@ -166,6 +169,12 @@ impl Schema {
     pub fn with_default(mut self, value: Value) -> Self {
         self.default = Some(value);
         self
+    }
+
+    /// The same string of at most so many characters.
+    #[must_use]
+    pub fn at_most(self, characters: usize) -> Self {
+        Self { max_length: Some(characters), ..self }
     }
 
     /// An optional field of this schema.

@@ -1,4 +1,5 @@
 use super::{NamespacePhase, Provenance, pull_credential};
+use crate::validation::TENANT_ID_BYTES_MAX;
 use meta::schema::{ListType, Schema, StringFormat, Type};
 use serde_json::json;
 
@@ -28,8 +29,12 @@ fn spec() -> Schema {
             ),
             (
                 "tenantID",
-                Schema::string("The tenant that owns the namespace. Forced to the tenant of the caller; immutable.")
-                    .always(),
+                Schema::string(
+                    "The tenant that owns the namespace: at most 253 bytes. Forced to the tenant of the caller; \
+                     immutable.",
+                )
+                .at_most(TENANT_ID_BYTES_MAX)
+                .always(),
             ),
             (
                 "clusterName",

@@ -1,4 +1,5 @@
 use super::EmigrationPhase;
+use crate::validation::TENANT_ID_BYTES_MAX;
 use meta::schema::Schema;
 use serde_json::json;
 
@@ -20,6 +21,7 @@ fn spec() -> Schema {
             (
                 "tenantID",
                 Schema::string("The tenant that owns both projects. Forced to the tenant of the caller.")
+                    .at_most(TENANT_ID_BYTES_MAX)
                     .always(),
             ),
             (

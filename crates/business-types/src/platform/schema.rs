@@ -1,3 +1,4 @@
+use crate::validation::TENANT_ID_BYTES_MAX;
 use meta::schema::{ListType, Schema};
 
 /// The schema of a Platform.
@@ -22,8 +23,11 @@ fn spec() -> Schema {
         [
             (
                 "tenantID",
-                Schema::string("The tenant. Immutable; a tenant has one platform beside platform-default.")
-                    .always(),
+                Schema::string(
+                    "The tenant: at most 253 bytes. Immutable; a tenant has one platform beside platform-default.",
+                )
+                .at_most(TENANT_ID_BYTES_MAX)
+                .always(),
             ),
             ("administrators", administrators.always()),
         ],

@@ -1,17 +1,16 @@
 use super::PlatformSpec;
-use crate::validation::{StoredNames, immutable, printable, users};
+use crate::validation::{StoredNames, immutable, tenant_id, users};
 use meta::field::{FieldErrors, Path};
 
 /// Validates a new platform's spec.
 pub fn platform(spec: &PlatformSpec) -> FieldErrors {
-    validate_platform(&StoredNames::default(), spec)
+    let mut errors = tenant_id(&spec.tenant_id, &Path::new("spec").child("tenantID"));
+    errors.extend(validate_administrators(&StoredNames::default(), spec));
+    errors
 }
 
-fn validate_platform(stored: &StoredNames<'_>, spec: &PlatformSpec) -> FieldErrors {
-    let path = Path::new("spec");
-    let mut errors = printable(&spec.tenant_id, &path.child("tenantID"));
-    errors.extend(users(stored, &spec.administrators, &path.child("administrators")));
-    errors
+fn validate_administrators(stored: &StoredNames<'_>, spec: &PlatformSpec) -> FieldErrors {
+    users(stored, &spec.administrators, &Path::new("spec").child("administrators"))
 }
 
 /// Validates a platform's changed spec. Names of users that are stored already are not validated again. (The server
@@ -20,7 +19,7 @@ pub fn platform_update(old: &PlatformSpec, new: &PlatformSpec) -> FieldErrors {
     let mut errors = immutable([("tenantID", &old.tenant_id, &new.tenant_id)], "field is immutable");
     if new != old {
         let stored = old.administrators.iter().map(String::as_str).collect();
-        errors.extend(validate_platform(&stored, new));
+        errors.extend(validate_administrators(&stored, new));
     }
     errors
 }

@@ -2,6 +2,7 @@ use super::ProjectPhase;
 use crate::access::AccessRole;
 use crate::audit::OrphanState;
 use crate::subject;
+use crate::validation::TENANT_ID_BYTES_MAX;
 use meta::schema::{ListType, Schema};
 use serde_json::json;
 
@@ -32,8 +33,10 @@ fn spec() -> Schema {
             (
                 "tenantID",
                 Schema::string(
-                    "The tenant that owns the project. Forced to the caller's own tenant when he has one; immutable.",
+                    "The tenant that owns the project: at most 253 bytes. Forced to the caller's own tenant when he has \
+                     one; immutable.",
                 )
+                .at_most(TENANT_ID_BYTES_MAX)
                 .always(),
             ),
             ("displayName", Schema::string("Name for people. Required.").required()),

@@ -1,3 +1,4 @@
+use super::validation::TENANT_BYTES_MAX;
 use super::{RegistryBackend, RegistryPhase, RegistryProvenance};
 use meta::schema::{ListType, Schema};
 use serde_json::json;
@@ -27,7 +28,11 @@ pub fn spec_schema(definition: &'static str) -> Schema {
             ),
             (
                 "tenantID",
-                Schema::string("The tenant that owns it. Forced to the tenant of the caller; immutable.").always(),
+                Schema::string(
+                    "The tenant that owns it: at most 128 bytes. Forced to the tenant of the caller; immutable.",
+                )
+                .at_most(TENANT_BYTES_MAX)
+                .always(),
             ),
             ("displayName", Schema::string("Name for people.").optional()),
             (

@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// The maximum number of bytes of a tenant's ID as the first part of a repository's name. Registries accept names of
 /// 255 bytes.
-const TENANT_BYTES_MAX: usize = 128;
+pub(super) const TENANT_BYTES_MAX: usize = 128;
 
 /// Validates a new image namespace or chart group, independent of other objects.
 pub fn object(spec: &RegistrySpec) -> FieldErrors {

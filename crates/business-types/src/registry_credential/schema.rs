@@ -1,4 +1,5 @@
 use super::RobotAccess;
+use crate::validation::TENANT_ID_BYTES_MAX;
 use meta::schema::{ListType, Schema};
 
 /// The schema of a `RegistryCredential`.
@@ -18,7 +19,9 @@ fn spec() -> Schema {
         [
             (
                 "tenantID",
-                Schema::string("The tenant that owns it. Forced to the tenant of the caller; immutable.").always(),
+                Schema::string("The tenant that owns it. Forced to the tenant of the caller; immutable.")
+                    .at_most(TENANT_ID_BYTES_MAX)
+                    .always(),
             ),
             (
                 "user",

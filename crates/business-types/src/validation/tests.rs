@@ -91,6 +91,11 @@ fn project_refusals_name_the_fields_that_clients_know() {
             spec(json!({"displayName": "x", "tenantID": "a\u{0}"})),
             vec![("FieldValueInvalid", "spec.tenantID")],
         ),
+        (spec(json!({"displayName": "x", "tenantID": "t".repeat(TENANT_ID_BYTES_MAX)})), vec![]),
+        (
+            spec(json!({"displayName": "x", "tenantID": "t".repeat(TENANT_ID_BYTES_MAX + 1)})),
+            vec![("FieldValueTooLong", "spec.tenantID")],
+        ),
     ];
     for (spec, expected) in table {
         assert_eq!(causes(&project("me", &spec)), expected, "{spec:?}");
@@ -116,6 +121,10 @@ fn namespace_refusals_name_the_fields_that_clients_know() {
         (json!({"clusterName": "c/1", "namespace": "a"}), invalid("spec.clusterName")),
         (json!({"clusterName": "c\u{0}", "namespace": "a"}), invalid("spec.clusterName")),
         (json!({"clusterName": "c1", "namespace": "a", "tenantID": "t\u{7f}"}), invalid("spec.tenantID")),
+        (
+            json!({"clusterName": "c1", "namespace": "a", "tenantID": "t".repeat(TENANT_ID_BYTES_MAX + 1)}),
+            vec![("FieldValueTooLong", "spec.tenantID")],
+        ),
         (in_c1("a"), vec![]),
         (json!({"clusterName": "Prod_1.eu", "namespace": "a"}), vec![]),
     ];

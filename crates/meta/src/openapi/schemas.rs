@@ -134,8 +134,11 @@ impl Definitions {
             }
             other => {
                 let mut shape = with_description(self.encode_type(other), schema.description);
-                if let (Some(default), Value::Object(map)) = (&schema.default, &mut shape) {
-                    map.insert("default".to_owned(), default.clone());
+                if let Some(default) = &schema.default {
+                    set(&mut shape, "default", default.clone());
+                }
+                if let Some(characters) = schema.max_length {
+                    set(&mut shape, "maxLength", json!(characters));
                 }
                 shape
             }

@@ -20,6 +20,7 @@ fn schema() -> Schema {
             ("speed", Schema::quantity("Speed in metres a second.").optional()),
             ("tags", Schema::strings("Tags.", ListType::Set).optional()),
             ("free", Schema::any("Anything.").optional()),
+            ("word", Schema::string("A word on it.").at_most(63).optional()),
             ("parts", Schema::map("Its parts, where they are known.", Schema::string("")).always().or_null()),
         ],
     );
@@ -149,6 +150,7 @@ fn definitions_say_what_the_schema_says() {
     assert_eq!(spec["properties"]["free"]["x-kubernetes-preserve-unknown-fields"], true);
     assert_eq!(spec["properties"]["speed"]["description"], "Speed in metres a second.");
     assert_eq!(spec["properties"]["size"]["format"], "int32");
+    assert_eq!(spec["properties"]["word"]["maxLength"], 63);
     let owner = &schemas["io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference"];
     assert_eq!(owner["x-kubernetes-map-type"], "atomic");
     assert_eq!(
