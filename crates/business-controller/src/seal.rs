@@ -110,11 +110,6 @@ impl Keyring {
         &self.active
     }
 
-    /// Whether this is the id of one of the keys.
-    pub fn has(&self, id: &str) -> bool {
-        self.keys.contains_key(id)
-    }
-
     pub fn seal(&self, values: &Sealed) -> String {
         let values = json!(values).to_string();
         let code = hmac::sign(&self.signing, message(&self.active, &values).as_bytes());

@@ -47,7 +47,7 @@ pub struct ScannedNamespace {
 #[derive(Debug, Default)]
 pub struct ClusterScan {
     pub namespaces: Vec<ScannedNamespace>,
-    /// Ids of our keys that seals in the cluster name.
+    /// Ids of the keys of seals that may prove something in the cluster.
     pub keys: BTreeSet<String>,
 }
 
@@ -152,12 +152,12 @@ pub async fn scan_cluster(
     let mut quotas: HashMap<String, Option<String>> = HashMap::new();
     for_each_metadata::<ResourceQuota>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        scanned.keys.extend(key_of(&marks, keyring));
         if metadata.name == metadata.namespace
             && is_marked(&marks)
             && let Some(namespace) = metadata.namespace
         {
             let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
+            scanned.keys.extend(seal.as_deref().and_then(key_id).map(str::to_owned));
             reservation.grow(of_quota(&namespace, seal.as_deref()))?;
             quotas.insert(namespace, seal);
         }
@@ -169,9 +169,10 @@ pub async fn scan_cluster(
     let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
     for_each_metadata::<Namespace>(member, |metadata| {
         let marks = Marks::of(&metadata);
-        scanned.keys.extend(key_of(&marks, keyring));
         let name = metadata.name.unwrap_or_default();
         let uid = metadata.uid.unwrap_or_default();
+        let key = marks.seal.as_deref().and_then(|text| key_of(keyring, member, &name, &uid, text));
+        scanned.keys.extend(key);
         let quota = quotas.remove(&name);
         if !is_marked(&marks) && quota.is_none() && !is_awaited(&name) {
             return Ok(());
@@ -246,10 +247,11 @@ pub fn is_marked(marks: &Marks) -> bool {
     marks.uid.is_some() || marks.seal.is_some()
 }
 
-/// The id of the key in its seal, if it is one of our keys: anybody can write any id.
-fn key_of(marks: &Marks, keyring: &Keyring) -> Option<String> {
-    let id = marks.seal.as_deref().and_then(key_id).filter(|id| keyring.has(id));
-    id.map(str::to_owned)
+/// The id of the key of a seal that may prove something of this namespace. Whoever writes in the cluster can make up a
+/// seal, or copy one from elsewhere: neither proves anything, and neither keeps a key from being retired.
+fn key_of(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<String> {
+    let opened = keyring.open(text).filter(|opened| opened.sealed.is_of(&member.uid, name, uid));
+    opened.and_then(|_valid| key_id(text)).map(str::to_owned)
 }
 
 async fn for_each_metadata<K>(

@@ -687,11 +687,21 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     assert_eq!(server.get(CLUSTER)["status"]["comparison"]["activeKey"], active(&server));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 2, "the former one is in use");
+    let seal_of = |path| world.stored(path)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();
+    let formerly = [NAMESPACE, QUOTA].map(seal_of);
     server.clock.advance(120_000_000);
     world.pass().await.unwrap();
     world.watches();
     world.pass().await.unwrap();
     world.renews(Instant::now());
+    // Whoever writes in the cluster copies former seals to other places, and makes one up.
+    let made_up = json!(formerly[0].as_str().unwrap().replace("web", "theirs"));
+    let copies = [("theirs", &formerly[0]), ("web/resourcequotas/copy", &formerly[1])];
+    for (path, seal) in copies.into_iter().chain([("theirs/resourcequotas/theirs", &made_up)]) {
+        let (namespace, marks) = (path.split('/').next(), json!({ "business.tkestack.io/seal": seal }));
+        let metadata = json!({ "namespace": namespace, "uid": path, "annotations": marks });
+        server.put(&format!("/api/v1/namespaces/{path}"), &json!({ "metadata": metadata }));
+    }
     audit_and_publish(&world).await;
     // This cluster is in another share, whose holder may still use the former key for seals.
     server.put(
@@ -707,8 +717,8 @@ async fn a_key_is_retired_when_no_seal_bears_it_any_more() {
     server.edit(OTHER_PROJECT, &json!({ "status": { "comparison": { "activeKey": active(&server) } } }));
     keeper.look().await.unwrap();
     assert_eq!(keys(&server), 1);
-    let seal = world.stored(QUOTA)["metadata"]["annotations"]["business.tkestack.io/seal"].clone();
-    assert!(former.open(seal.as_str().unwrap()).is_some(), "nothing but the key that nobody needs has gone");
+    let opened = former.open(seal_of(QUOTA).as_str().unwrap());
+    assert!(opened.is_some(), "nothing but the key that nobody needs has gone");
 }
 
 #[tokio::test(start_paused = true)]
