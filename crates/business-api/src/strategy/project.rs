@@ -129,28 +129,19 @@ impl ProjectStrategy {
     fn check_account_clusters(
         &self,
         cx: &WriteContext<'_>,
-        old: Option<&Object>,
         object: &Object,
+        new: &[(usize, String)],
     ) -> Result<(), Status> {
-        let before = old.map(spec_of).transpose()?;
-        let spec = spec_of(object)?;
-        let known: BTreeSet<&String> = before
-            .iter()
-            .flat_map(|before| before.clusters.keys().chain(before.access.iter().map(|entry| &entry.cluster)))
-            .collect();
-        let entries = spec.access.iter().map(|entry| &entry.cluster).enumerate();
-        let new: Vec<_> =
-            entries.filter(|(_, cluster)| !cluster.is_empty() && !known.contains(cluster)).collect();
         if new.is_empty() {
             return Ok(());
         }
         self.clusters.check_synced()?;
         let path = Path::new("spec").child("access");
         let errors: FieldErrors = new
-            .into_iter()
+            .iter()
             .filter_map(|(index, cluster)| {
-                let at = path.index(index).child("cluster");
-                check_cluster(cx, &self.clusters, &at, cluster, &spec.tenant_id)
+                let at = path.index(*index).child("cluster");
+                check_cluster(cx, &self.clusters, &at, cluster, object.text(TENANT))
             })
             .collect();
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
@@ -237,6 +228,17 @@ impl ProjectStrategy {
 
 fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
     ProjectSpec::of(object).map_err(internal_decode_error)
+}
+
+/// The clusters of service accounts that are named for the first time, with the indices of their entries.
+fn new_account_clusters(old: Option<&Object>, object: &Object) -> Result<Vec<(usize, String)>, Status> {
+    let before = old.map(spec_of).transpose()?;
+    let known: BTreeSet<&String> = before
+        .iter()
+        .flat_map(|before| before.clusters.keys().chain(before.access.iter().map(|entry| &entry.cluster)))
+        .collect();
+    let entries = spec_of(object)?.access.into_iter().map(|entry| entry.cluster).enumerate();
+    Ok(entries.filter(|(_, cluster)| !cluster.is_empty() && !known.contains(cluster)).collect())
 }
 
 fn newly_named_clusters<'a>(
@@ -350,11 +352,12 @@ impl Strategy for ProjectStrategy {
             if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
                 taken.await?;
             }
-            self.refresh_clusters(view, old, object).await?;
             // Before the defaults are filled in: only operators can name clusters there.
-            self.check_account_clusters(cx, old, object)?;
-            if tenant_policy::admit(view, old, object).await? {
-                self.refresh_clusters(view, old, object).await?;
+            let account_clusters = new_account_clusters(old, object)?;
+            let has_default_clusters = tenant_policy::admit(view, old, object).await?;
+            self.refresh_clusters(view, old, object).await?;
+            self.check_account_clusters(cx, object, &account_clusters)?;
+            if has_default_clusters {
                 self.check_defaults(object)?;
             }
             self.check_growth(old, object)?;
