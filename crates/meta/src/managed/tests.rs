@@ -378,6 +378,20 @@ fn a_refusal_of_many_fields_below_a_long_key_stays_short() {
 }
 
 #[test]
+fn a_configuration_has_as_many_fields_as_an_object_can_have_and_no_more() {
+    let keys = |many: usize| (0..many).map(|key| (format!("k{key}"), json!(""))).collect::<Value>();
+    let refused = History::new().try_apply("a", json!({"map": keys(FIELDS_MAX)}), false);
+    let refused = refused.unwrap_err().status();
+    assert_eq!((refused.code, refused.reason.as_str()), (413, "RequestEntityTooLarge"));
+    let items: Vec<Value> = (0..FIELDS_MAX / 2).map(|item| json!({"name": format!("n{item}")})).collect();
+    let refused = History::new().try_apply("a", json!({"items": items}), false);
+    assert_eq!(refused, Err(ApplyError::TooLarge));
+    // What is owned as one value is one field, whatever is in it.
+    let whole = json!({"list": vec!["x"; FIELDS_MAX], "wholeMap": keys(FIELDS_MAX)});
+    assert_eq!(History::new().apply("a", whole).owned("a"), [".list", ".wholeMap"]);
+}
+
+#[test]
 fn an_apply_that_changes_nothing_gives_the_live_object_back() {
     let mut history = History::new().apply("a", json!({"text": "x"})).apply("b", json!({"on": true}));
     let before = history.live.clone();

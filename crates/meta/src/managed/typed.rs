@@ -177,6 +177,29 @@ fn normal_form(value: &Value, schema: &Schema) -> Option<String> {
     (value.as_str() != Some(&text)).then_some(text)
 }
 
+/// How many fields of an object can have owners.
+pub(super) fn count_fields(object: &Map<String, Value>, schema: &Schema) -> usize {
+    match Shape::of(schema, None) {
+        Shape::Map(fields) => count_in_map(object, fields),
+        _ => 0,
+    }
+}
+
+fn count_in_map(map: &Map<String, Value>, fields: Fields<'_>) -> usize {
+    map.iter().map(|(key, value)| fields.get(key).map_or(1, |schema| count_in_value(value, schema))).sum()
+}
+
+fn count_in_value(value: &Value, schema: &Schema) -> usize {
+    let below = match (Shape::of(schema, Some(value)), value) {
+        (Shape::Map(fields), Value::Object(map)) => count_in_map(map, fields),
+        (Shape::List(items), Value::Array(list)) => {
+            list.iter().map(|item| count_in_value(item, items.schema)).sum()
+        }
+        _ => 0,
+    };
+    below.saturating_add(1)
+}
+
 /// The set of an object's fields (`ToFieldSet`).
 pub(super) fn fields_of(object: &Map<String, Value>, schema: &Schema) -> Result<FieldSet, String> {
     match Shape::of(schema, None) {
