@@ -6,8 +6,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Pages, and folders of them.
-const PAGES: [&str; 5] =
-    ["docs/install.md", "docs/operations.md", "docs/operations", "docs/runbooks", "docs/tasks"];
+const PAGES: [&str; 15] = [
+    "README.md",
+    "deploy/README.md",
+    "docs/api.md",
+    "docs/coming-from-tkestack.md",
+    "docs/command-line.md",
+    "docs/console.md",
+    "docs/identity.md",
+    "docs/install.md",
+    "docs/operations.md",
+    "docs/operations",
+    "docs/runbooks",
+    "docs/scaling.md",
+    "docs/security.md",
+    "docs/sizing.md",
+    "docs/tasks",
+];
 const FLAGS: &str = "docs/reference/flags.md";
 const VALUES: &str = "deploy/chart/values.schema.json";
 const XTASK: &str = "crates/xtask/src";
