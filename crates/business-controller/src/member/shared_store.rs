@@ -24,6 +24,11 @@ impl NotListed {
     pub fn is_forbidden(&self) -> bool {
         self.0.as_ref().is_some_and(|failure| failure.is_forbidden)
     }
+
+    /// Why `what` cannot be listed; `None` if no list has failed.
+    pub fn describe(self, what: &str) -> Option<String> {
+        self.0.map(|failure| format!("{what}: {}", failure.text))
+    }
 }
 
 impl<V> Default for SharedStore<V> {

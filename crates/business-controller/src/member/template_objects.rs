@@ -1,7 +1,7 @@
 //! Objects that templates have created in a member cluster, trimmed to the fields that the controller uses.
 
 use super::binding::RBAC;
-use super::shared_store::{NotListed, SharedStore};
+use super::shared_store::SharedStore;
 use super::watch_store::Versioned;
 use super::weight;
 use crate::field_managers::TEMPLATE_MANAGER;
@@ -220,9 +220,8 @@ impl TemplateObjects {
         for kind in TemplateObjectKind::ALL {
             match self.of(kind).in_namespace(namespace) {
                 Ok(seen) => found.extend(seen),
-                Err(NotListed(failure)) => {
-                    let told = failure.map(|failure| format!("{}: {}", kind.plural(), failure.text));
-                    return NamespaceTemplateObjects::NotListed(told);
+                Err(unlisted) => {
+                    return NamespaceTemplateObjects::NotListed(unlisted.describe(kind.plural()));
                 }
             }
         }

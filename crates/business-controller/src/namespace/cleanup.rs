@@ -56,7 +56,10 @@ pub enum CleanupStep {
 #[derive(Debug)]
 enum ReleaseError {
     /// A write is under way, or something was not listed yet: retry after this time.
-    RetryAfter(Duration),
+    RetryAfter {
+        wait: Duration,
+        message: String,
+    },
     /// The cluster refuses, or somebody has to do something first.
     Refused {
         reason: &'static str,
@@ -69,7 +72,7 @@ impl ReleaseError {
     /// Whether the cluster is the cause. That may last for ever.
     fn is_caused_by_cluster(&self) -> bool {
         match self {
-            Self::RetryAfter(_) | Self::Refused { .. } => true,
+            Self::RetryAfter { .. } | Self::Refused { .. } => true,
             Self::Failed(error) => matches!(error, Error::Member(_)),
         }
     }
@@ -275,10 +278,19 @@ async fn release(
 ) -> Result<PassOutcome, ReleaseError> {
     let Some(there) = found.namespace.clone() else { return Err(Error::Unsettled.into()) };
     // A write that is under way could bring a binding back.
-    target.writes_ended.map_err(ReleaseError::RetryAfter)?;
+    target.writes_ended.map_err(|wait| {
+        let why = "a write to it that may still be under way has to end first";
+        ReleaseError::RetryAfter { wait, message: release_message(object, why) }
+    })?;
     match withdraw(cx, object, target).await? {
         Withdrawal::Done => {}
-        Withdrawal::NotListed => return Err(ReleaseError::RetryAfter(SOON)),
+        Withdrawal::NotListed(why) => {
+            let why = match why {
+                Some(why) => format!("the cluster does not list {why}"),
+                None => "it is not known yet what of ours is there".to_owned(),
+            };
+            return Err(ReleaseError::RetryAfter { wait: SOON, message: release_message(object, &why) });
+        }
         Withdrawal::Refused(message) => {
             return Err(ReleaseError::Refused { reason: reason::REFUSED, message });
         }
@@ -321,6 +333,14 @@ async fn release(
     Ok(finalize(cx, written.as_ref().unwrap_or(object)).await?)
 }
 
+/// Why an adopted namespace is not released yet.
+fn release_message(object: &NamespaceView, why: &str) -> String {
+    format!(
+        "namespace {} of cluster {} was adopted and stays, but is not given back yet: {why}",
+        object.spec.namespace, object.spec.cluster_name
+    )
+}
+
 /// Handles the failed release of a namespace that nobody has abandoned.
 async fn handle_release_error(
     cx: &Context,
@@ -328,7 +348,13 @@ async fn handle_release_error(
     error: ReleaseError,
 ) -> Result<PassOutcome, Error> {
     match error {
-        ReleaseError::RetryAfter(wait) => Ok(PassOutcome::WaitingFor(wait)),
+        ReleaseError::RetryAfter { wait, message } => {
+            if is_overdue(cx, object) {
+                let state = NamespaceState::Deleting { reason: reason::DELETING, message };
+                status::write(cx, object, &state.into()).await?;
+            }
+            Ok(PassOutcome::WaitingFor(wait))
+        }
         ReleaseError::Refused { reason, message } => {
             status::write(cx, object, &NamespaceState::Deleting { reason, message }.into()).await?;
             Ok(PassOutcome::Refused)
@@ -364,7 +390,9 @@ async fn abandon_in_cluster(
     let access = access::withdraw(member, namespace, Some(&object.uid)).await.map_err(|error| error.text());
     let template = match template::withdraw(cx, object, target).await {
         Ok(Withdrawal::Done) => Ok(()),
-        Ok(Withdrawal::NotListed) => Err("it is not known yet what templates have put there".to_owned()),
+        Ok(Withdrawal::NotListed(why)) => {
+            Err(why.unwrap_or_else(|| "it is not known yet what templates have put there".to_owned()))
+        }
         Ok(Withdrawal::Refused(why)) => Err(why),
         Err(error) => Err(error.text()),
     };

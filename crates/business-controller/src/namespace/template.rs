@@ -319,7 +319,7 @@ pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> 
         match target.member.observed.templates.of(kind).in_namespace(&object.spec.namespace) {
             Ok(seen) => there.extend(seen),
             Err(unlisted) if unlisted.is_forbidden() => {}
-            Err(_not_yet) => return Ok(Withdrawal::NotListed),
+            Err(unlisted) => return Ok(Withdrawal::NotListed(unlisted.describe(kind.plural()))),
         }
     }
     for step in steps(object, &[], &there) {

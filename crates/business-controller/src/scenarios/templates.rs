@@ -13,6 +13,7 @@ use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
 use crate::queue::Requeue;
 use business_types::Condition;
+use business_types::condition::{TERMINATING, find};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -503,6 +504,33 @@ async fn what_is_released_loses_all_of_it() {
     assert_eq!(metadata["labels"]["pod-security.kubernetes.io/enforce"], Value::Null);
     assert_eq!(metadata["annotations"]["business.tkestack.io/template-keys"], Value::Null);
     assert_eq!(metadata["labels"]["theirs"], "stays");
+}
+
+#[tokio::test]
+async fn what_cannot_be_released_because_a_list_fails_says_so() {
+    let world = released_world().await;
+    let terminating = || find(&world.seen().status.conditions, TERMINATING).map(|told| told.message.clone());
+    let (templates, pulls) = (&world.member.observed.templates, &world.member.observed.pulls);
+    let failure = ListFailure { text: "500 etcd does not answer".to_owned(), is_forbidden: false };
+    templates.reset();
+    for kind in TemplateObjectKind::ALL {
+        templates.of(kind).list_failed(&failure);
+    }
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(terminating(), None, "it may pass by itself");
+    world.server.clock.advance(31_000_000);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    let told = terminating().unwrap();
+    assert!(told.ends_with("the cluster does not list limitranges: 500 etcd does not answer"), "{told}");
+    world.watches();
+    pulls.reset();
+    pulls.secrets.list_failed(&failure);
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    let told = terminating().unwrap();
+    assert!(told.contains("the Secrets named business-registry: 500 etcd does not answer"), "{told}");
+    world.watches();
+    assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
+    assert_eq!(world.server.find(OBJECT), None);
 }
 
 /// A finalizer of somebody else keeps it.

@@ -24,6 +24,9 @@ use business_types::namespace::pull_credential::username;
 use business_types::{PullCredential, PullCredentialRequest, PullPassword};
 use serde_json::{Value, json};
 
+/// What lists of a cluster are called in messages.
+const SECRETS: &str = "the Secrets named business-registry";
+const ACCOUNTS: &str = "service accounts";
 /// If somebody changes the Secret again and again, a new password is issued at most this often.
 const REISSUE_SECONDS_MIN: i64 = 60;
 
@@ -144,7 +147,7 @@ pub async fn reconcile(
     let secret = match pulls.secrets.in_namespace(namespace) {
         Ok(secrets) => secrets.first().cloned(),
         Err(unlisted) => {
-            return Ok(PullSecretResult::unlisted(target, "the Secrets named business-registry", unlisted));
+            return Ok(PullSecretResult::unlisted(target, SECRETS, unlisted));
         }
     };
     let snapshot = PullSecretSnapshot {
@@ -311,7 +314,7 @@ async fn reconcile_accounts(
     let accounts = match target.member.observed.pulls.accounts.in_namespace(namespace) {
         Ok(accounts) => accounts,
         Err(NotListed(None)) => return Ok(PullSecretProblem::None),
-        Err(unlisted) => return Ok(PullSecretResult::unlisted(target, "service accounts", unlisted).problem),
+        Err(unlisted) => return Ok(PullSecretResult::unlisted(target, ACCOUNTS, unlisted).problem),
     };
     let mut problem = PullSecretProblem::None;
     for account in &accounts {
@@ -417,11 +420,16 @@ async fn remove(object: &NamespaceView, target: &Target, is_issued: bool) -> Res
 /// Deletes the Secret of a namespace that stays in the cluster.
 pub async fn withdraw(cx: &Context, object: &NamespaceView, target: &Target) -> Result<Withdrawal, Error> {
     let (pulls, namespace) = (&target.member.observed.pulls, &object.spec.namespace);
-    let unlisted =
-        [pulls.secrets.in_namespace(namespace).err(), pulls.accounts.in_namespace(namespace).err()];
+    let unlisted = [
+        (SECRETS, pulls.secrets.in_namespace(namespace).err()),
+        (ACCOUNTS, pulls.accounts.in_namespace(namespace).err()),
+    ];
+    let mut unlisted = unlisted.into_iter().filter_map(|(what, unlisted)| Some((what, unlisted?)));
     // Without a registry, nobody lists Secrets and accounts.
-    if cx.registry.pull_host.is_some() && unlisted.iter().flatten().any(|unlisted| !unlisted.is_forbidden()) {
-        return Ok(Withdrawal::NotListed);
+    if cx.registry.pull_host.is_some()
+        && let Some((what, unlisted)) = unlisted.find(|(_, unlisted)| !unlisted.is_forbidden())
+    {
+        return Ok(Withdrawal::NotListed(unlisted.describe(what)));
     }
     let result = remove(object, target, object.status.pull_credential.is_some()).await?;
     Ok(match result.problem {
@@ -455,13 +463,10 @@ impl PullSecretResult {
         Self { problem: PullSecretProblem::Failed(failure), ..Self::default() }
     }
 
-    fn unlisted(target: &Target, what: &str, NotListed(error): NotListed) -> Self {
-        match error {
+    fn unlisted(target: &Target, what: &str, unlisted: NotListed) -> Self {
+        match unlisted.describe(what) {
             None => Self { problem: PullSecretProblem::NotListed, ..Self::default() },
-            Some(failure) => {
-                let cluster = &target.member.name;
-                Self::failed(&format!("cluster {cluster} does not list {what}: {}", failure.text), false)
-            }
+            Some(why) => Self::failed(&format!("cluster {} does not list {why}", target.member.name), false),
         }
     }
 }

@@ -85,8 +85,8 @@ impl TemplateState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
     Done,
-    /// The objects in the cluster were not listed yet.
-    NotListed,
+    /// The objects in the cluster were not listed yet. If the list has failed, why.
+    NotListed(Option<String>),
     /// The cluster refuses the removal of something, and why.
     Refused(String),
 }
