@@ -6,6 +6,8 @@ pub(crate) mod server;
 pub(crate) mod world;
 /// A registry of images.
 pub(crate) mod registry;
+/// An API server over HTTP that has nothing.
+pub(crate) mod empty_server;
 /// What a member cluster's policies say.
 mod policies;
 /// What a query leaves of a list.

@@ -14,6 +14,8 @@ pub mod fence;
 pub mod shares;
 /// Clients of member clusters: direct, by proxy or through the tunnel.
 pub mod dial;
+/// A client that follows its kubeconfig.
+pub mod reloading_client;
 /// Liveness check of the tunnel's server in the container beside.
 pub mod tunnel;
 /// The directory of member clusters: which exist, and their registration.

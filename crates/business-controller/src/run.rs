@@ -22,6 +22,7 @@ use crate::registry::oci::OciRegistry;
 use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
 use crate::registry::tenant_limiter::TenantLimiter;
 use crate::registry::tke::TkeRegistry;
+use crate::reloading_client::ReloadingClient;
 use crate::seal::SealKeys;
 use crate::seal::key_manager::KeyManager;
 use crate::shares::candidate::Candidate;
@@ -140,7 +141,7 @@ async fn registry(config: &RegistryConfig, fence: &Arc<Fence>) -> Result<Registr
             Some(Box::new(OciRegistry::new(RegistryClient::new(endpoint).await?, Arc::clone(fence))))
         }
         (None, Some(path)) => {
-            Some(Box::new(TkeRegistry::new(config::client(Some(path)).await?, Arc::clone(fence))))
+            Some(Box::new(TkeRegistry::new(ReloadingClient::open(path.clone()).await?, Arc::clone(fence))))
         }
         (None, None) => None,
     };

@@ -131,7 +131,7 @@ pub async fn from_kubeconfig(
 }
 
 /// A hash that changes with the context's cluster, its user, or a certificate or key in a file that they name.
-pub(super) fn fingerprint(file: &Kubeconfig, context: Option<&str>) -> String {
+pub fn fingerprint(file: &Kubeconfig, context: Option<&str>) -> String {
     let name = context.or(file.current_context.as_deref()).unwrap_or_default();
     let context = file.contexts.iter().find(|c| c.name == name).and_then(|named| named.context.as_ref());
     let cluster = context.and_then(|c| file.clusters.iter().find(|one| one.name == c.cluster));

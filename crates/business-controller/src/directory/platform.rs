@@ -1,10 +1,10 @@
 //! TKE's platform API: `clusters` and `clustercredentials` of `platform.tkestack.io/v1`.
 
 use super::description::ClusterDescription;
-use super::kubeconfig::{fingerprint, from_untrusted_kubeconfig};
+use super::kubeconfig::from_untrusted_kubeconfig;
 use super::listing::{DirectorySource, ListedCluster, Listing};
-use crate::config;
 use crate::error::{CallFailure, Error};
+use crate::reloading_client::ReloadingClient;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use http::Request;
 use kube::config::Kubeconfig;
@@ -12,7 +12,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How often the clusters are listed.
@@ -23,22 +22,9 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const ADDRESS_TYPES: [&str; 3] = ["Internal", "Advertise", "Real"];
 
 /// Clusters of TKE's platform API.
+#[derive(Debug)]
 pub struct PlatformSource {
-    kubeconfig: PathBuf,
-    client: Mutex<Option<PlatformClient>>,
-}
-
-/// A client, and the fingerprint of the kubeconfig that it was made from.
-#[derive(Clone)]
-struct PlatformClient {
-    client: kube::Client,
-    made_from: String,
-}
-
-impl std::fmt::Debug for PlatformSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PlatformSource").finish_non_exhaustive()
-    }
+    client: ReloadingClient,
 }
 
 #[derive(Deserialize)]
@@ -109,29 +95,11 @@ struct PlatformCredential {
 impl PlatformSource {
     /// Reads as this kubeconfig says; an error if it cannot be used.
     pub async fn open(kubeconfig: PathBuf) -> Result<Self, Error> {
-        let source = Self { kubeconfig, client: Mutex::default() };
-        let _usable = source.client().await?;
-        Ok(source)
-    }
-
-    /// The client. Its kubeconfig is read again each time, since others renew the credentials there.
-    async fn client(&self) -> Result<kube::Client, Error> {
-        let now = fingerprint(&Kubeconfig::read_from(&self.kubeconfig)?, None);
-        let known = self.known().clone();
-        if let Some(known) = known.filter(|known| known.made_from == now) {
-            return Ok(known.client);
-        }
-        let client = config::client(Some(&self.kubeconfig)).await?;
-        *self.known() = Some(PlatformClient { client: client.clone(), made_from: now });
-        Ok(client)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Option<PlatformClient>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        Ok(Self { client: ReloadingClient::open(kubeconfig).await? })
     }
 
     async fn read(&self) -> Result<Listing, Error> {
-        let client = self.client().await?;
+        let client = self.client.get().await?;
         let clusters: List<PlatformCluster> = list(&client, "clusters").await?;
         let credentials: List<PlatformCredential> = list(&client, "clustercredentials").await?;
         let mut listing = Listing::default();
@@ -228,15 +196,7 @@ fn kubeconfig(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::Response;
-    use http_body_util::Full;
-    use hyper::body::{Bytes, Incoming};
-    use hyper::service::service_fn;
-    use hyper_util::rt::TokioIo;
-    use std::collections::BTreeSet;
-    use std::convert::Infallible;
-    use std::sync::Arc;
-    use tokio::net::TcpListener;
+    use crate::fixtures::empty_server::EmptyServer;
 
     #[test]
     fn a_cluster_is_reached_by_its_best_address() {
@@ -274,40 +234,12 @@ mod tests {
 
     #[tokio::test]
     async fn renewed_credentials_of_the_platform_itself_are_used_at_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let callers = Arc::new(Mutex::new(BTreeSet::new()));
-        let seen = Arc::clone(&callers);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let seen = Arc::clone(&seen);
-                let answer = service_fn(move |request: Request<Incoming>| {
-                    let caller = request.headers()["authorization"].to_str().unwrap().to_owned();
-                    seen.lock().unwrap().insert(caller);
-                    let nothing = Full::new(Bytes::from_static(b"{}"));
-                    std::future::ready(Ok::<_, Infallible>(Response::new(nothing)))
-                });
-                let http = hyper::server::conn::http1::Builder::new();
-                tokio::spawn(async move { http.serve_connection(TokioIo::new(stream), answer).await });
-            }
-        });
-        let path = std::env::temp_dir().join(format!("platform-kubeconfig-{}", std::process::id()));
-        let write = |token: &str| {
-            let file = json!({
-                "clusters": [{ "name": "c", "cluster": { "server": format!("http://127.0.0.1:{port}") } }],
-                "users": [{ "name": "u", "user": { "token": token } }],
-                "contexts": [{ "name": "x", "context": { "cluster": "c", "user": "u" } }],
-                "current-context": "x",
-            });
-            std::fs::write(&path, file.to_string()).unwrap();
-        };
-        write("former");
-        let source = PlatformSource::open(path.clone()).await.unwrap();
+        let server = EmptyServer::start("platform-kubeconfig").await;
+        server.write_kubeconfig("former");
+        let source = PlatformSource::open(server.kubeconfig.clone()).await.unwrap();
         source.load().await.unwrap();
-        write("renewed");
+        server.write_kubeconfig("renewed");
         source.load().await.unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let expected = ["Bearer former", "Bearer renewed"].map(str::to_owned);
-        assert_eq!(*callers.lock().unwrap(), BTreeSet::from(expected));
+        assert_eq!(server.callers(), ["Bearer former", "Bearer renewed"]);
     }
 }

@@ -6,10 +6,10 @@ use super::backend::{
 use super::writes::RegistryWrites;
 use crate::error::{self, CallFailure, Error};
 use crate::fence::Fence;
+use crate::reloading_client::ReloadingClient;
 use business_types::names::UID_ANNOTATION;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord};
 use futures_util::future::{BoxFuture, FutureExt as _};
-use kube::Client;
 use kube::api::{
     Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions,
 };
@@ -26,8 +26,15 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The backend for TKE's registry.
 pub struct TkeRegistry {
-    client: Client,
+    client: ClientSource,
     writes: RegistryWrites,
+}
+
+/// Where the client of the registry's API comes from.
+enum ClientSource {
+    Kubeconfig(ReloadingClient),
+    #[cfg(test)]
+    Fixed(kube::Client),
 }
 
 impl std::fmt::Debug for TkeRegistry {
@@ -37,23 +44,35 @@ impl std::fmt::Debug for TkeRegistry {
 }
 
 impl TkeRegistry {
-    pub fn new(client: Client, fence: Arc<Fence>) -> Self {
-        Self { client, writes: RegistryWrites::new(fence) }
+    pub fn new(client: ReloadingClient, fence: Arc<Fence>) -> Self {
+        Self { client: ClientSource::Kubeconfig(client), writes: RegistryWrites::new(fence) }
     }
 
-    fn api(&self, content: Content) -> Api<DynamicObject> {
+    #[cfg(test)]
+    pub(crate) fn with_client(client: kube::Client, fence: Arc<Fence>) -> Self {
+        Self { client: ClientSource::Fixed(client), writes: RegistryWrites::new(fence) }
+    }
+
+    async fn api(&self, content: Content) -> Result<Api<DynamicObject>, Error> {
         let (kind, plural) = match content {
             Content::Images => ("Namespace", "namespaces"),
             Content::Charts => ("ChartGroup", "chartgroups"),
         };
         let gvk = GroupVersionKind::gvk(GROUP, "v1", kind);
-        Api::all_with(self.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, plural))
+        let client = match &self.client {
+            ClientSource::Kubeconfig(client) => {
+                client.get().await.map_err(|error| Error::Registry(CallFailure::Unavailable(error.text())))?
+            }
+            #[cfg(test)]
+            ClientSource::Fixed(client) => client.clone(),
+        };
+        Ok(Api::all_with(client, &ApiResource::from_gvk_with_plural(&gvk, plural)))
     }
 
     /// The registry's object of this tenant and name.
     async fn find(&self, place: &RegistryPlace) -> Result<Option<DynamicObject>, Error> {
         let fields = format!("spec.tenantID={},spec.name={}", place.tenant, place.name);
-        let api = self.api(place.content);
+        let api = self.api(place.content).await?;
         let found = bounded(api.list(&ListParams::default().fields(&fields))).await?;
         // A server that does not know the field selector may return everything.
         let says = |object: &DynamicObject, field, wanted: &str| {
@@ -87,7 +106,7 @@ impl TkeRegistry {
         });
         let namespace: DynamicObject =
             serde_json::from_value(namespace).map_err(|error| CallFailure::Unavailable(error.to_string()))?;
-        let api = self.api(Content::Images);
+        let api = self.api(Content::Images).await?;
         match self.write(api.create(&PostParams::default(), &namespace)).await {
             Ok(made) => Ok(ProvideResult::Provided(record(&made, RegistryProvenance::Made))),
             Err(Error::Registry(CallFailure::Refused { message, .. } | CallFailure::Conflict(message))) => {
@@ -126,7 +145,7 @@ impl TkeRegistry {
     async fn remove(&self, place: &RegistryPlace, record: &RegistryRecord) -> Result<RemovalProgress, Error> {
         let Some(found) = self.find_recorded(place, record).await? else { return Ok(RemovalProgress::Done) };
         let name = found.metadata.name.clone().unwrap_or_default();
-        let api = self.api(place.content);
+        let api = self.api(place.content).await?;
         let result = match place.content {
             Content::Images => {
                 let only = Preconditions { uid: Some(record.uid.clone()), resource_version: None };
@@ -256,4 +275,36 @@ impl Backend for TkeRegistry {
 
 async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Error> {
     error::bounded(DEADLINE, call).await.map_err(Error::Registry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::empty_server::EmptyServer;
+    use crate::fixtures::world::times;
+    use std::collections::BTreeSet;
+
+    #[tokio::test]
+    async fn renewed_credentials_of_the_registry_are_used_at_once() {
+        let server = EmptyServer::start("registry-kubeconfig").await;
+        server.write_kubeconfig("former");
+        let client = ReloadingClient::open(server.kubeconfig.clone()).await.unwrap();
+        let registry = TkeRegistry::new(client, Arc::new(Fence::new(times())));
+        let place = RegistryPlace {
+            content: Content::Images,
+            uid: "u".to_owned(),
+            tenant: "t".to_owned(),
+            name: "web".to_owned(),
+            project: "p".to_owned(),
+            display_name: "Web".to_owned(),
+            untagged: BTreeSet::new(),
+        };
+        assert_eq!(registry.recover(&place, false).await.unwrap(), None);
+        server.write_kubeconfig("renewed");
+        assert_eq!(registry.recover(&place, false).await.unwrap(), None);
+        assert_eq!(server.callers(), ["Bearer former", "Bearer renewed"]);
+        std::fs::remove_file(&server.kubeconfig).unwrap();
+        let told = registry.recover(&place, false).await;
+        assert!(matches!(told, Err(Error::Registry(CallFailure::Unavailable(_)))), "{told:?}");
+    }
 }

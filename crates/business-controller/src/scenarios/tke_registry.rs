@@ -21,7 +21,7 @@ fn world() -> World {
     let server = Server::default();
     let client = server.client();
     World::with_registry(&server, |fence| {
-        Some(Box::new(TkeRegistry::new(client, Arc::clone(fence))) as Box<dyn Backend>)
+        Some(Box::new(TkeRegistry::with_client(client, Arc::clone(fence))) as Box<dyn Backend>)
     })
 }
 
