@@ -208,6 +208,9 @@ pub enum Error {
     /// The member cluster changed during each try.
     #[error("the member cluster changes faster than it can be followed")]
     Unsettled,
+    /// The content takes so much memory to measure that it is measured alone, and other content is at present.
+    #[error("other content is being measured that takes as much memory")]
+    MeasurementBusy,
     /// Our objects have changed, and the watches have not delivered that yet.
     #[error("the watches of our objects are behind")]
     Behind,
@@ -238,6 +241,7 @@ impl Error {
             Self::Api(failure) | Self::Member(failure) | Self::Registry(failure) => failure.category(),
             Self::Unsettled => "unsettled",
             Self::Behind => "behind",
+            Self::MeasurementBusy => "busy",
             Self::Config(_) | Self::Kubeconfig(_) | Self::Client(_) | Self::Read { .. } => "configuration",
         }
     }

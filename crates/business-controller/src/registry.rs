@@ -49,7 +49,7 @@ const UNMEASURED_PERIOD: Duration = Duration::from_mins(1);
 
 /// How often to try again what cannot be measured. That costs the registry most.
 const UNMEASURABLE_PERIOD: Duration = Duration::from_mins(5);
-/// When to retry an object whose tenant has too many passes running.
+/// When to retry an object whose tenant has too many passes running, or whose content is measured after other content.
 const LIMIT_RETRY: Duration = Duration::from_secs(5);
 /// How often a write of the status is tried again after a conflict.
 const WRITE_ATTEMPTS_MAX: usize = 5;
@@ -254,6 +254,10 @@ async fn measure(
         Ok(Ok(measured)) => Ok(measured.map_or(Measurement::Unsupported, Measurement::Measured)),
         Ok(Err(Error::Registry(CallFailure::Refused { code: TOO_MUCH, message }))) => {
             Ok(Measurement::Unmeasurable(format!("what is kept cannot be measured: {message}")))
+        }
+        Ok(Err(Error::MeasurementBusy)) => {
+            schedule.put_off(key, LIMIT_RETRY);
+            Ok(Measurement::NotDue)
         }
         Ok(Err(error)) => Err(error),
         Err(_elapsed) if schedule.record_timeout(key) => {

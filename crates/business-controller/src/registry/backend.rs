@@ -130,7 +130,7 @@ pub trait Backend: Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<RecordedState, Error>>;
 
     /// Measures the content. `None` if the registry does not tell sizes. Refused with [`TOO_MUCH`] if there is too
-    /// much.
+    /// much; [`Error::MeasurementBusy`] if it has to wait for other content.
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>>;
 
     /// Removes exactly what is on record. An interrupted removal goes on the next time. `is_closed` says that nothing

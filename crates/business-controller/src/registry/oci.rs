@@ -5,6 +5,8 @@
 pub mod client;
 /// Scans the content below a prefix.
 pub mod scan;
+/// The memory of all scans.
+pub mod scan_memory;
 /// What was seen before, and where removals go on.
 pub mod cache;
 /// The digests that a manifest refers to.
@@ -21,9 +23,10 @@ use cache::OciCache;
 use client::{Call, PARALLEL, RegistryClient};
 use cursor::RemovalCursor;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use scan::RemovalBatch;
+use scan_memory::ScanMemory;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +45,7 @@ pub struct OciRegistry {
     client: RegistryClient,
     writes: RegistryWrites,
     cache: OciCache,
+    memory: Arc<ScanMemory>,
 }
 
 /// The outcome of a pass over a repository.
@@ -65,7 +69,14 @@ struct UndeletedManifests {
 
 impl OciRegistry {
     pub fn new(client: RegistryClient, fence: Arc<Fence>) -> Self {
-        Self { client, writes: RegistryWrites::new(fence), cache: OciCache::default() }
+        let (cache, memory) = (OciCache::default(), Arc::default());
+        Self { client, writes: RegistryWrites::new(fence), cache, memory }
+    }
+
+    /// The same beside other scans.
+    #[cfg(test)]
+    pub(crate) fn beside(self, memory: Arc<ScanMemory>) -> Self {
+        Self { memory, ..self }
     }
 
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
@@ -135,6 +146,7 @@ impl OciRegistry {
             scan::check_catalog(&self.client).await?;
         }
         self.cache.forget(&prefix);
+        self.memory.forget(&prefix);
         Ok(RemovalProgress::Done)
     }
 
@@ -286,8 +298,8 @@ impl Backend for OciRegistry {
     }
 
     fn measure<'a>(&'a self, place: &'a RegistryPlace) -> BoxFuture<'a, Result<Option<Measured>, Error>> {
-        let found = async move { Ok(Some(scan::scan(&self.client, &self.cache, place).await?.measured)) };
-        found.boxed()
+        let found = scan::scan(&self.client, &self.cache, &self.memory, place);
+        found.map_ok(Some).boxed()
     }
 
     fn remove<'a>(

@@ -17,6 +17,7 @@ use crate::registry::backend::{
 use crate::registry::kind::BusinessImageNamespace as Images;
 use crate::registry::oci::OciRegistry;
 use crate::registry::oci::client::{RegistryClient, RegistryEndpoint};
+use crate::registry::oci::scan_memory::ScanMemory;
 use business_types::registry::{RegistryBackend, RegistryRecord};
 use business_types::{RegistrySpec, names};
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -35,6 +36,7 @@ struct Scene {
     world: World,
     registry: FakeRegistry,
     credentials: PathBuf,
+    memory: Arc<ScanMemory>,
 }
 
 impl Drop for Scene {
@@ -67,10 +69,12 @@ impl Scene {
             credentials: Some(credentials.clone()),
         };
         let http = RegistryClient::new(site).await.unwrap();
+        let memory = Arc::new(ScanMemory::default());
         let world = World::with_registry(&Server::default(), |fence| {
-            Some(Box::new(OciRegistry::new(http, Arc::clone(fence))) as Box<dyn Backend>)
+            let backend = OciRegistry::new(http, Arc::clone(fence)).beside(Arc::clone(&memory));
+            Some(Box::new(backend) as Box<dyn Backend>)
         });
-        Self { world, registry, credentials }
+        Self { world, registry, credentials, memory }
     }
 
     /// Puts the object with this status into the API, and delivers it to the controller.
@@ -606,7 +610,8 @@ impl Scene {
     async fn without_end() -> Self {
         let world =
             World::with_registry(&Server::default(), |_fence| Some(Box::new(Endless) as Box<dyn Backend>));
-        let scene = Self { world, registry: FakeRegistry::start().await, credentials: PathBuf::new() };
+        let registry = FakeRegistry::start().await;
+        let scene = Self { world, registry, credentials: PathBuf::new(), memory: Arc::default() };
         let record = json!({"backend": "OCI", "provenance": "Made"});
         scene.holds(&json!({"phase": "Available", "observedGeneration": 1, "registry": record}), None);
         scene.mark_deleted();

@@ -17,12 +17,15 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 /// Parallel calls for one prefix.
 pub(super) const PARALLEL: usize = 8;
 /// The deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(10);
+/// Manifests that are read at a time for all prefixes. Their authors decide how large they are.
+const MANIFESTS_READ_MAX: usize = 16;
 /// The maximal size of an answer.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The lifetime of a token that does not state one.
@@ -55,6 +58,7 @@ pub struct RegistryClient {
     token_servers: Mutex<HashMap<String, Client>>,
     /// Clients of the servers that the registry keeps blobs on, by origin.
     storages: Mutex<HashMap<String, Client>>,
+    manifests: Semaphore,
 }
 
 impl std::fmt::Debug for RegistryClient {
@@ -108,7 +112,13 @@ impl RegistryClient {
     pub async fn new(endpoint: RegistryEndpoint) -> Result<Self, Error> {
         let client = client(&endpoint.url, &endpoint).await?;
         let (token_servers, storages) = (Mutex::default(), Mutex::default());
-        Ok(Self { endpoint, client, tokens: Mutex::default(), token_servers, storages })
+        let manifests = Semaphore::new(MANIFESTS_READ_MAX);
+        Ok(Self { endpoint, client, tokens: Mutex::default(), token_servers, storages, manifests })
+    }
+
+    /// Waits for the room to read a manifest. It is kept until what is returned is dropped.
+    pub async fn manifest_room(&self) -> Option<SemaphorePermit<'_>> {
+        self.manifests.acquire().await.ok()
     }
 
     /// Sends a call. Any status is an answer.

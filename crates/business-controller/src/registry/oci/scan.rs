@@ -4,6 +4,7 @@ use super::cache::OciCache;
 use super::client::{Call, PARALLEL, RegistryClient, unusable};
 use super::cursor::{PAGE, RemovalCursor, TagCursor, tags_path};
 use super::references::{MANIFEST_REFERENCES_MAX, Manifest, References};
+use super::scan_memory::{ScanMemory, ScanRoom};
 use crate::digest::sha256;
 use crate::error::{CallFailure, Error};
 use crate::registry::backend::{Measured, RegistryPlace, TOO_MUCH};
@@ -22,6 +23,8 @@ const PAGES_MAX: usize = 200;
 const REMOVED_MANIFESTS: usize = if cfg!(test) { 8 } else { 1_000 };
 /// Children of them that are read in a part. Their authors may name as many as they like.
 const REMOVED_CHILDREN: usize = if cfg!(test) { 4 } else { 2_000 };
+/// References in the manifests of a part. Many parts may be removed at a time.
+const REMOVED_REFERENCES: usize = if cfg!(test) { 500 } else { 50_000 };
 /// Manifests that are scanned below a prefix.
 const MANIFESTS_MAX: usize = 100_000;
 /// References in the manifests of a repository, and blobs below a prefix. Each takes some hundred bytes during the
@@ -32,54 +35,38 @@ const REPORTED_MAX: usize = if cfg!(test) { 4 } else { UNTAGGED_MAX };
 /// Calls that are prepared at a time: each takes several thousand bytes.
 pub const CALLS_CHUNK: usize = if cfg!(test) { 3 } else { 200 };
 
-/// The content below a prefix.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ScanResult {
-    /// Digests of manifests by repository.
-    pub repositories: BTreeMap<String, BTreeSet<String>>,
-    pub measured: Measured,
-}
-
-impl ScanResult {
-    pub fn is_empty(&self) -> bool {
-        self.repositories.is_empty()
-    }
-
-    /// Repository and digest of each manifest.
-    pub fn manifests(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.repositories.iter().flat_map(|(repository, digests)| {
-            digests.iter().map(move |digest| (repository.as_str(), digest.as_str()))
-        })
-    }
-}
-
 /// Scans everything below the prefix of a place.
 pub async fn scan(
     client: &RegistryClient,
     cache: &OciCache,
+    memory: &ScanMemory,
     place: &RegistryPlace,
-) -> Result<ScanResult, Error> {
+) -> Result<Measured, Error> {
     let prefix = &place.prefix();
+    let mut room = memory.begin(prefix)?;
     let (repositories, true) = repositories(client, cache, place).await? else {
         return Err(too_many_repositories(prefix));
     };
-    let has_repositories = !repositories.is_empty();
-    let mut found = ScanResult::default();
+    let repository_count = repositories.len();
+    let mut measured = Measured::default();
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut blobs: HashMap<String, u64> = HashMap::new();
     let mut with_tags: Vec<ManifestName> = Vec::new();
+    let mut manifest_count: usize = 0;
     for repository in repositories {
+        let kept = repository_count.saturating_add(manifest_count);
+        room.keep(kept.saturating_add(blobs.len()))?;
         let before = seen_manifests(cache, place, &repository);
-        let tags = list_tags(client, &repository).await?;
+        let tags = list_tags(client, &mut room, &repository).await?;
         let tagged = existing(client, &repository, &tags, usize::MAX).await?;
-        let room = REPORTED_MAX.saturating_sub(with_tags.len());
-        with_tags
-            .extend(tagged.iter().take(room).filter_map(|digest| ManifestName::new(&repository, digest)));
-        let Manifests { manifests, untagged } =
-            all_manifests(client, cache, &repository, &tagged, &before).await?;
-        found
-            .measured
-            .untagged
-            .extend(untagged.iter().filter_map(|digest| ManifestName::new(&repository, digest)));
+        drop(tags);
+        let unreported = REPORTED_MAX.saturating_sub(with_tags.len());
+        with_tags.extend(
+            tagged.iter().take(unreported).filter_map(|digest| ManifestName::new(&repository, digest)),
+        );
+        let Manifests { manifests, untagged, names } =
+            all_manifests(client, cache, &mut room, &repository, &tagged, &before).await?;
+        measured.untagged.extend(untagged.iter().filter_map(|digest| ManifestName::new(&repository, digest)));
         let named: BTreeSet<&String> =
             manifests.values().flat_map(|manifest| &manifest.references.blobs).collect();
         let is_counted = |digest: &str| blobs.contains_key(digest) || manifests.contains_key(digest);
@@ -90,13 +77,15 @@ pub async fn scan(
             let sizes: Vec<_> = stream::iter(sizes).buffer_unordered(PARALLEL).try_collect().await?;
             // A blob that is not there may be in another repository, and counts there.
             blobs.extend(sizes.into_iter().flatten());
+            room.keep(kept.saturating_add(names).saturating_add(blobs.len()))?;
         }
         blobs.extend(manifests.iter().map(|(digest, manifest)| (digest.clone(), manifest.bytes)));
         let digests: BTreeSet<String> = manifests.into_keys().collect();
+        manifest_count = manifest_count.saturating_add(digests.len());
         if !digests.is_empty() {
-            found.repositories.insert(repository, digests);
+            found.insert(repository, digests);
         }
-        if found.manifests().count() > MANIFESTS_MAX {
+        if manifest_count > MANIFESTS_MAX {
             return Err(too_large(&format!("there are more than {MANIFESTS_MAX} manifests below {prefix}")));
         }
         if blobs.len() > REFERENCES_MAX {
@@ -104,14 +93,15 @@ pub async fn scan(
         }
     }
     // Before an empty result is believed: another server at the registry's address may answer so to everything.
-    if has_repositories && found.is_empty() {
+    if repository_count > 0 && found.is_empty() {
         check_catalog(client).await?;
     }
-    let room = REPORTED_MAX.saturating_sub(found.measured.untagged.len());
-    found.measured.untagged.extend(with_tags.into_iter().take(room));
-    found.measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
-    cache.replace_manifests(prefix, found.repositories.clone());
-    Ok(found)
+    let unreported = REPORTED_MAX.saturating_sub(measured.untagged.len());
+    measured.untagged.extend(with_tags.into_iter().take(unreported));
+    measured.bytes = blobs.into_values().fold(0, u64::saturating_add);
+    cache.replace_manifests(prefix, found);
+    room.complete();
+    Ok(measured)
 }
 
 /// Whether there is any content below the prefix of a place.
@@ -276,12 +266,15 @@ struct Manifests {
     manifests: BTreeMap<String, Arc<Manifest>>,
     /// Manifests that neither a tag nor another manifest leads to.
     untagged: BTreeSet<String>,
+    /// How many they are, with all that they name.
+    names: usize,
 }
 
 /// Reads the manifests with tags, those that were seen before, and those that an index names.
 async fn all_manifests(
     client: &RegistryClient,
     cache: &OciCache,
+    room: &mut ScanRoom<'_>,
     repository: &str,
     tagged: &BTreeSet<String>,
     before: &BTreeSet<String>,
@@ -290,6 +283,7 @@ async fn all_manifests(
     let rest: Vec<String> = before.difference(tagged).cloned().collect();
     let others = existing(client, repository, &rest, usize::MAX).await?;
     let mut wanted: Vec<String> = tagged.union(&others).cloned().collect();
+    room.hold(wanted.len())?;
     let mut manifests: BTreeMap<String, Arc<Manifest>> = BTreeMap::new();
     let mut names: usize = 0;
     while !wanted.is_empty() {
@@ -308,6 +302,7 @@ async fn all_manifests(
             }
             next.extend(manifest.references.children.iter().cloned());
             manifests.insert(digest, manifest);
+            room.hold(manifests.len().saturating_add(next.len()).saturating_add(names))?;
             Ok(true)
         };
         read_in_order(client, cache, repository, &wanted, take).await?;
@@ -320,7 +315,8 @@ async fn all_manifests(
     let named: BTreeSet<&String> =
         manifests.values().flat_map(|manifest| &manifest.references.children).collect();
     let untagged = others.iter().filter(|digest| !named.contains(digest)).cloned().collect();
-    Ok(Manifests { manifests, untagged })
+    let names = names.saturating_add(manifests.len());
+    Ok(Manifests { manifests, untagged, names })
 }
 
 /// A part of the manifests of a repository, for removal.
@@ -369,7 +365,7 @@ async fn read_part(
             let is_odd = manifest.references.are_too_many() || children.len() > REMOVED_CHILDREN;
             let count = if is_odd { 0 } else { children.difference(&next).count() };
             names = names.saturating_add(manifest.references.count());
-            let is_much = names > REFERENCES_MAX || next.len().saturating_add(count) > REMOVED_CHILDREN;
+            let is_much = names > REMOVED_REFERENCES || next.len().saturating_add(count) > REMOVED_CHILDREN;
             if is_much && !level.is_empty() {
                 return Ok(false);
             }
@@ -490,6 +486,7 @@ async fn manifest(
         return Ok(Some((digest.to_owned(), manifest)));
     }
     let path = format!("/v2/{repository}/manifests/{digest}");
+    let _room = client.manifest_room().await;
     let answer = client.call(&Call { method: Method::GET, path, scope: pull(repository) }).await?;
     match answer.status {
         StatusCode::OK => {}
@@ -574,12 +571,17 @@ async fn catalogue(client: &RegistryClient, path: String) -> Result<(Catalog, Op
 }
 
 /// All tags of a repository.
-async fn list_tags(client: &RegistryClient, repository: &str) -> Result<Vec<String>, Error> {
+async fn list_tags(
+    client: &RegistryClient,
+    room: &mut ScanRoom<'_>,
+    repository: &str,
+) -> Result<Vec<String>, Error> {
     let mut path = tags_path(repository);
     let mut found = Vec::new();
     for _page in 0..PAGES_MAX {
         let (tags, next) = tags(client, repository, path).await?;
         found.extend(tags);
+        room.hold(found.len())?;
         match next {
             Some(next) => path = next,
             None => return Ok(found),

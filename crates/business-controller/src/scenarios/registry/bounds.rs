@@ -5,6 +5,7 @@ use crate::error::{CallFailure, Error};
 use crate::fixtures::registry::Slip;
 use crate::kinds::{ObjectKey as _, ProjectKey};
 use crate::outcome::PassOutcome;
+use crate::registry::oci::scan_memory::SMALL_MAX;
 use business_types::names;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -27,6 +28,32 @@ async fn what_names_more_than_is_looked_at_is_not_asked_for() {
     let calls = scene.registry.calls();
     assert!(calls.len() < 80, "{calls:?}");
     assert!(!calls.iter().any(|call| call.ends_with(&invented(0, 1)[0])), "{calls:?}");
+}
+
+#[tokio::test]
+async fn what_keeps_much_memory_is_measured_alone() {
+    let scene = Scene::new().await;
+    scene.pass().await.unwrap();
+    let mut other = scene.memory.begin("t/other").unwrap();
+    other.hold(SMALL_MAX + 1).unwrap();
+    scene.registry.push("t/web/a", "v1", 100);
+    scene.pass().await.unwrap();
+    let before = scene.status()["used"].clone();
+    assert_ne!(before, Value::Null, "little is measured beside");
+    for image in 0..20 {
+        scene.registry.push_naming("t/web/a", &format!("m{image}"), &invented(100 * image, 10));
+    }
+    scene.annotate(names::REGISTRY_CHANGED_ANNOTATION, "1");
+    let soon = Duration::from_millis(1)..=Duration::from_secs(5);
+    let waits = |outcome| matches!(outcome, PassOutcome::WaitingFor(wait) if soon.contains(&wait));
+    assert!(waits(scene.pass().await.unwrap()));
+    drop(scene.registry.calls());
+    assert!(waits(scene.pass().await.unwrap()));
+    assert!(scene.registry.calls().is_empty(), "it is known to be much");
+    assert_eq!(scene.status()["used"], before);
+    drop(other);
+    scene.pass().await.unwrap();
+    assert_ne!(scene.status()["used"], before);
 }
 
 #[tokio::test]
