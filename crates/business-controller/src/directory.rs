@@ -182,7 +182,10 @@ impl Directory {
                 }
                 Some(listing) = self.reading.join_next() => {
                     match listing {
-                        Ok(Ok(listing)) => self.apply_listing(listing),
+                        Ok(Ok(listing)) => {
+                            self.cx.metrics.directory_read.set(self.cx.clock.unix_seconds());
+                            self.apply_listing(listing);
+                        }
                         Ok(Err(error)) => {
                             tracing::warn!(error = error.text(), "cannot read the directory of member clusters");
                         }

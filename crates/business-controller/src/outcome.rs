@@ -112,6 +112,8 @@ pub struct ControllerMetrics {
     pub queue: Family<StateLabels, Gauge>,
     /// Member clusters by their state.
     pub members: Family<StateLabels, Gauge>,
+    /// When the directory of member clusters was last read, in seconds since 1970.
+    pub directory_read: Gauge,
     /// Credentials of member clusters by their validity.
     pub credentials: Family<StateLabels, Gauge>,
     /// Namespaces of member clusters that may take what no object is charged for.
@@ -183,6 +185,7 @@ impl ControllerMetrics {
             ),
             queue: states("business_controller_queue", "Objects that wait or are at work"),
             members: states("business_controller_members", "Member clusters by state"),
+            directory_read: gauge("business_controller_directory_read_time", "Last reading of the directory"),
             credentials: states("business_controller_credentials", "Credentials of member clusters by state"),
             orphans: gauge(
                 "business_controller_orphans",

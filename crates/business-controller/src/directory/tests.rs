@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tokio::net::TcpListener;
 
@@ -168,7 +168,15 @@ impl FakeClusterState {
 struct FakeSource {
     listed: Arc<Mutex<Result<ListedCluster, String>>>,
     loads: Arc<AtomicUsize>,
+    is_unreadable: Arc<AtomicBool>,
     period: Duration,
+}
+
+impl FakeSource {
+    fn of(listed: Result<ListedCluster, String>, period: Duration) -> Self {
+        let (loads, is_unreadable) = (Arc::default(), Arc::default());
+        Self { listed: Arc::new(Mutex::new(listed)), loads, is_unreadable, period }
+    }
 }
 
 impl DirectorySource for FakeSource {
@@ -179,7 +187,9 @@ impl DirectorySource for FakeSource {
             listing.add("c1", told.map_err(Error::Config));
         }
         self.loads.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { Ok(listing) })
+        let is_unreadable = self.is_unreadable.load(Ordering::SeqCst);
+        let unreadable = || Error::Config("it cannot be read".to_owned());
+        Box::pin(async move { if is_unreadable { Err(unreadable()) } else { Ok(listing) } })
     }
 
     fn period(&self) -> Duration {
@@ -225,8 +235,7 @@ impl Following {
         world.knows_cluster(&known);
         world.lists_all();
         cluster.lets_in(&token(0), &[]);
-        let listed = Arc::new(Mutex::new(Ok(cluster.listed(&token(0)))));
-        let source = FakeSource { listed, loads: Arc::default(), period };
+        let source = FakeSource::of(Ok(cluster.listed(&token(0))), period);
         let directory = Directory::new(Arc::clone(&world.cx), Box::new(source.clone()), Dialer::default());
         let running = tokio::spawn(directory.run());
         let following = Self { world, source, cluster, running };
@@ -296,6 +305,26 @@ async fn credentials_change_without_a_gap() {
         .await;
     let after = following.member().unwrap();
     assert!(Arc::ptr_eq(&before, &after), "what is seen of it, and what is under way there, stays");
+}
+
+#[tokio::test]
+async fn when_the_directory_was_last_read_is_told() {
+    let following = Following::start().await;
+    let (source, clock) = (&following.source, &following.world.server.clock);
+    let read = || following.world.cx.metrics.directory_read.get();
+    let loads = || source.loads.load(Ordering::SeqCst);
+    let before = clock.unix_seconds();
+    assert_eq!(read(), before);
+    source.is_unreadable.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        let seen = loads();
+        following.until("it was tried and applied", || loads() >= seen + 2).await;
+        assert_eq!(read(), before, "and cannot be read");
+        clock.advance(60_000_000);
+    }
+    assert!(following.is_reachable(), "what was listed is followed");
+    source.is_unreadable.store(false, Ordering::SeqCst);
+    following.until("it is read again", || read() == clock.unix_seconds()).await;
 }
 
 #[tokio::test]
@@ -413,8 +442,7 @@ async fn nobody_is_unknown_by_answers_to_what_was_asked_before_the_fleet_was_our
     let world = World::new();
     let (cx, fleet) = (&world.cx, world.cx.shares.state(Share::Fleet));
     fleet.stop();
-    let source =
-        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let source = FakeSource::of(Err(String::new()), LOOK);
     let mut directory = Directory::new(Arc::clone(cx), Box::new(source), Dialer::default());
     directory.was_read = true;
     directory.queries_running.spawn(async { ClusterAnswers::default() });
@@ -434,8 +462,7 @@ async fn nobody_is_unknown_whose_record_could_not_be_read() {
     let world = World::new();
     world.cx.members.remove("c1");
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-    let source =
-        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let source = FakeSource::of(Err(String::new()), LOOK);
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.was_read = true;
     directory.add(FakeCluster::start(UID).await.listed(&token(0)));
@@ -451,8 +478,7 @@ async fn nobody_is_unknown_whose_record_could_not_be_read() {
 async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
     let world = World::new();
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-    let source =
-        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let source = FakeSource::of(Err(String::new()), LOOK);
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.was_read = true;
     directory.add(ListedCluster { name: "c2".to_owned(), ..FakeCluster::start(UID).await.listed(&token(0)) });
@@ -470,8 +496,7 @@ async fn a_second_name_counts_as_unusable_and_not_as_one_that_may_answer_yet() {
 async fn until_the_directory_is_read_nobody_is_unlisted() {
     let world = World::new();
     world.knows_cluster(&json!({ "metadata": { "uid": "m" }, "spec": {}, "status": { "uid": UID } }));
-    let source =
-        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let source = FakeSource::of(Err(String::new()), LOOK);
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     let mut counted = Vec::new();
     for was_read in [false, true] {
@@ -493,8 +518,7 @@ async fn a_cluster_is_no_second_name_for_itself() {
     let clusters = &world.cx.objects.member_clusters;
     let record = clusters.get(&RootKey::new(None, "c1")).unwrap();
     clusters.remove(&record);
-    let source =
-        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let source = FakeSource::of(Err(String::new()), LOOK);
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     directory.add(FakeCluster::start(UID).await.listed(&token(0)));
     directory.listed.get_mut("c1").unwrap().uid = Some(UID.to_owned());
@@ -506,8 +530,7 @@ async fn a_cluster_is_no_second_name_for_itself() {
 #[tokio::test]
 async fn an_answer_to_a_question_at_another_address_registers_nobody() {
     let world = World::new();
-    let source =
-        FakeSource { listed: Arc::new(Mutex::new(Err(String::new()))), loads: Arc::default(), period: LOOK };
+    let source = FakeSource::of(Err(String::new()), LOOK);
     let mut directory = Directory::new(Arc::clone(&world.cx), Box::new(source), Dialer::default());
     let (wrong, right) = (FakeCluster::start("another").await, FakeCluster::start(UID).await);
     let answer = |from: &FakeCluster, uid: &str| {
