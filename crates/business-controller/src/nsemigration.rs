@@ -16,7 +16,8 @@ use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
-use business_types::{EmigrationPhase, NamespaceTransfer, names};
+use business_types::condition::{self, FALSE, READY, TRUE};
+use business_types::{Condition, EmigrationPhase, NamespaceTransfer, names};
 use kind::{EmigrationView, NsEmigration};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -139,8 +140,27 @@ async fn project_exists(cx: &Context, project: &str) -> Result<bool, Error> {
 }
 
 async fn show(cx: &Context, object: &EmigrationView, phase: EmigrationPhase) -> Result<PassOutcome, Error> {
-    write(cx, object, json!({ "phase": phase, "lastTransitionTime": cx.now() })).await?;
+    let shown = json!({
+        "phase": phase, "lastTransitionTime": cx.now(), "observedGeneration": object.generation,
+        "conditions": conditions(cx, object, phase, phase.as_str(), ""),
+    });
+    write(cx, object, shown).await?;
     Ok(PassOutcome::WaitingFor(PHASE_INTERVAL))
+}
+
+/// The conditions in this phase.
+fn conditions(
+    cx: &Context,
+    object: &EmigrationView,
+    phase: EmigrationPhase,
+    reason: &str,
+    message: &str,
+) -> Vec<Condition> {
+    let status = if phase == EmigrationPhase::Finished { TRUE } else { FALSE };
+    let mut conditions = object.status.conditions.clone();
+    let ready = Condition::new(READY, status, reason, message).at(object.generation);
+    condition::set(&mut conditions, ready, &cx.now());
+    conditions
 }
 
 async fn fail(
@@ -150,8 +170,10 @@ async fn fail(
     message: &str,
 ) -> Result<PassOutcome, Error> {
     let phase = EmigrationPhase::Failed;
-    let failed =
-        json!({ "phase": phase, "reason": reason, "message": message, "lastTransitionTime": cx.now() });
+    let failed = json!({
+        "phase": phase, "reason": reason, "message": message, "lastTransitionTime": cx.now(),
+        "observedGeneration": object.generation, "conditions": conditions(cx, object, phase, reason, message),
+    });
     write(cx, object, failed).await?;
     cx.events.report(object, FAILED, message.to_owned());
     Ok(PassOutcome::Applied)
@@ -184,6 +206,14 @@ async fn delete_when_expired(cx: &Context, object: &EmigrationView) -> Result<Pa
 /// Keeps a failed emigration for people to read, until its project is gone.
 async fn delete_with_project(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {
     if project_exists(cx, &object.key.project).await? {
+        // An imported one came without.
+        if object.status.conditions.is_empty() {
+            let EmigrationView { status, generation, .. } = object;
+            let reason =
+                if status.reason.is_empty() { status.phase.as_str() } else { status.reason.as_str() };
+            let conditions = conditions(cx, object, status.phase, reason, &status.message);
+            write(cx, object, json!({ "observedGeneration": generation, "conditions": conditions })).await?;
+        }
         return Ok(PassOutcome::WaitingFor(FAILED_RECHECK));
     }
     cx.fleet().permit()?;

@@ -1,6 +1,7 @@
 //! An emigration moves a namespace to another project of its tenant. It is the older form of the subresource
 //! `transfer`.
 
+use crate::Condition;
 use meta::gvk::{GroupResource, GroupVersionKind};
 use meta::object::Object;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,12 @@ pub struct NsEmigrationStatus {
     /// `metadata.uid` of the business namespace when the emigration was created.
     #[serde(rename = "namespaceUID", skip_serializing_if = "String::is_empty")]
     pub namespace_uid: String,
+    /// `metadata.generation` that the status was computed from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Its conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 /// The phase of an emigration. The namespace is moved in one write, between `OldOneDetached` and `NewOneCreated`. The
@@ -86,6 +93,19 @@ impl EmigrationPhase {
         "Finished",
         "Failed",
     ];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::OldOneLocked => "OldOneLocked",
+            Self::OldOneDetached => "OldOneDetached",
+            Self::NewOneCreated => "NewOneCreated",
+            Self::OldOneTerminating => "OldOneTerminating",
+            Self::Finished => "Finished",
+            Self::Failed => "Failed",
+        }
+    }
 }
 
 impl NsEmigrationSpec {

@@ -63,7 +63,7 @@ pub const IMPORTS: &[ImportRow] = &[
         gvk: nsemigration::gvk,
         schema: nsemigration::schema,
         finalizer: "",
-        computed: &["namespaceUID"],
+        computed: &["namespaceUID", "observedGeneration", "conditions"],
         convert: convert::nsemigration::convert,
     },
 ];

@@ -208,6 +208,7 @@ impl Strategy for NsEmigrationStrategy {
         }
         object.set(&["status", "phase"], json!("Pending"));
         object.set(&["status", "lastTransitionTime"], json!(cx.now));
+        object.set(super::OBSERVED_GENERATION, json!(0));
         Ok(())
     }
 

@@ -232,6 +232,27 @@ fn phase(world: &World) -> String {
     world.stored(EMIGRATION)["status"]["phase"].as_str().unwrap().to_owned()
 }
 
+/// Status and reason of its condition Ready.
+fn ready(world: &World) -> (Value, Value) {
+    let ready = world.stored(EMIGRATION)["status"]["conditions"][0].clone();
+    assert_eq!(ready["type"], "Ready");
+    (ready["status"].clone(), ready["reason"].clone())
+}
+
+#[tokio::test]
+async fn an_imported_emigration_that_has_failed_is_not_ready() {
+    let world = provisioned_world().await;
+    create_emigration(&world);
+    let failed = json!({ "phase": "Failed", "message": "it had got to OldOneDetached" });
+    world.server.edit(EMIGRATION, &json!({ "status": failed }));
+    for _ in 0..2 {
+        assert!(matches!(emigration_pass(&world).await.unwrap(), PassOutcome::WaitingFor(_)));
+        assert_eq!(ready(&world), (json!("False"), json!("Failed")));
+    }
+    let status = &world.stored(EMIGRATION)["status"];
+    assert_eq!((&status["phase"], &status["message"]), (&failed["phase"], &failed["message"]));
+}
+
 #[tokio::test]
 async fn an_emigration_walks_its_phases_and_goes() {
     let world = provisioned_world().await;
@@ -242,6 +263,7 @@ async fn an_emigration_walks_its_phases_and_goes() {
             (outcome, phase(&world).as_str()),
             (PassOutcome::WaitingFor(Duration::from_secs(1)), expected)
         );
+        assert_eq!(ready(&world), (json!("False"), json!(expected)));
     }
     emigration_pass(&world).await.unwrap();
     assert_eq!(phase(&world), "OldOneTerminating", "the cluster still names the former project");
@@ -252,6 +274,7 @@ async fn an_emigration_walks_its_phases_and_goes() {
     world.pass_in("q").await.unwrap();
     emigration_pass(&world).await.unwrap();
     assert_eq!(phase(&world), "Finished");
+    assert_eq!(ready(&world), (json!("True"), json!("Finished")));
     assert!(matches!(emigration_pass(&world).await.unwrap(), PassOutcome::WaitingFor(_)));
     world.server.clock.advance(11_000_000);
     emigration_pass(&world).await.unwrap();
@@ -308,6 +331,7 @@ async fn an_emigration_that_cannot_be_leaves_everything_as_it_was() {
                 !status["reason"].as_str().unwrap().is_empty() && status["message"].is_string(),
                 "{status}"
             );
+            assert_eq!(ready(&world), (json!("False"), status["reason"].clone()), "{what}");
             assert_eq!(world.server.find(OBJECT), before, "{what}");
         }
     }

@@ -57,6 +57,18 @@ fn status() -> Schema {
                 "namespaceUID",
                 Schema::string("metadata.uid of the Namespace that is meant. Kept by the server.").optional(),
             ),
+            (
+                "observedGeneration",
+                Schema::integer("metadata.generation that the status was computed from, as a count.").optional(),
+            ),
+            (
+                "conditions",
+                Schema::conditions(
+                    "Ready: True when it is Finished; before, and when it has Failed, its reason and message say why \
+                     not.",
+                )
+                .optional(),
+            ),
         ],
     )
 }
