@@ -34,6 +34,17 @@ pub struct Clusters {
     host: HostCluster,
 }
 
+/// Whether a member is the host cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostMatch {
+    /// It is.
+    Host,
+    /// It is another cluster.
+    Other,
+    /// Neither can the host cluster's uid be read, nor has an operator said which member it is.
+    Unknown,
+}
+
 #[derive(Debug, Default)]
 struct ClusterIndex {
     clusters: BTreeMap<Arc<str>, Arc<ClusterSummary>>,
@@ -159,12 +170,16 @@ impl Clusters {
         self.index.read().clusters.clone()
     }
 
-    /// Whether a member is the host cluster, or may be it because nobody knows yet which one is.
-    pub fn may_be_host(&self, name: &str) -> bool {
+    /// Whether a member is the host cluster.
+    pub fn host_match(&self, name: &str) -> HostMatch {
         let index = self.index.read();
-        let is_declared = || index.clusters.values().any(|cluster| cluster.is_host);
-        index.clusters.get(name).is_some_and(|cluster| self.is_host(cluster))
-            || self.host.is_pending() && !is_declared()
+        let cluster = index.clusters.get(name);
+        if cluster.is_some_and(|cluster| self.is_host(cluster)) {
+            return HostMatch::Host;
+        }
+        let is_another = cluster.is_some_and(|cluster| cluster.declared_host == Some(false))
+            || index.clusters.values().any(|cluster| cluster.declared_host == Some(true));
+        if self.host.is_pending() && !is_another { HostMatch::Unknown } else { HostMatch::Other }
     }
 
     /// The name under which the host cluster is a member.
@@ -174,7 +189,7 @@ impl Clusters {
     }
 
     fn is_host(&self, cluster: &ClusterSummary) -> bool {
-        cluster.is_host || self.host.has_uid(&cluster.uid)
+        cluster.declared_host == Some(true) || self.host.has_uid(&cluster.uid)
     }
 
     /// Refuses a write (403) that grows something in a cluster that is closed: cordoned, or being deleted. A tenant
@@ -263,8 +278,9 @@ impl ClusterIndex {
         }
         let deleting = metadata.deletion_timestamp.is_some();
         let created = metadata.creation_timestamp;
-        let is_host = metadata.annotations.get(names::HOST_CLUSTER_ANNOTATION).is_some_and(|is| is == "true");
-        let cluster = ClusterSummary { created, is_host, ..ClusterSummary::of(spec, status, deleting) };
+        let declared_host: Option<bool> =
+            metadata.annotations.get(names::HOST_CLUSTER_ANNOTATION).and_then(|is| is.parse().ok());
+        let cluster = ClusterSummary { created, declared_host, ..ClusterSummary::of(spec, status, deleting) };
         self.clusters.insert(Arc::clone(name), Arc::new(cluster));
     }
 
@@ -337,22 +353,28 @@ mod tests {
         assert_eq!(clusters.host(), None);
         clusters.apply("c3", &json!({}));
         let clusters = clusters.with_host(HostCluster::resolved("b"));
-        assert_eq!(["c1", "c2", "c3"].map(|name| clusters.may_be_host(name)), [false, true, false]);
+        let matches = ["c1", "c2", "c3"].map(|name| clusters.host_match(name));
+        assert_eq!(matches, [HostMatch::Other, HostMatch::Host, HostMatch::Other]);
         assert_eq!(clusters.host().as_deref(), Some("c2"));
         clusters.apply("c1", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
-        assert!(clusters.may_be_host("c1"));
+        assert_eq!(clusters.host_match("c1"), HostMatch::Host);
     }
 
     #[test]
     fn until_the_host_cluster_is_known_it_may_be_any_member() {
         let own = || Clusters::of([("c1", json!({"status": {"uid": "a"}})), ("c2", json!({}))]);
-        let may_be = |clusters: &Clusters| ["c1", "c2"].map(|name| clusters.may_be_host(name));
-        assert_eq!(may_be(&own()), [false, false], "there is none");
+        let matches = |clusters: &Clusters| ["c1", "c2"].map(|name| clusters.host_match(name));
+        assert_eq!(matches(&own()), [HostMatch::Other; 2], "there is none");
         let clusters = own().with_host(HostCluster::pending());
-        assert_eq!(may_be(&clusters), [true, true]);
+        assert_eq!(matches(&clusters), [HostMatch::Unknown; 2]);
+        let declared = |is: &str| json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: is}}});
+        clusters.apply("c1", &declared("false"));
+        assert_eq!(matches(&clusters), [HostMatch::Other, HostMatch::Unknown]);
+        clusters.apply("c1", &declared("perhaps"));
+        assert_eq!(matches(&clusters), [HostMatch::Unknown; 2]);
         assert_eq!(clusters.host(), None);
-        clusters.apply("c2", &json!({"metadata": {"annotations": {names::HOST_CLUSTER_ANNOTATION: "true"}}}));
-        assert_eq!(may_be(&clusters), [false, true], "an operator has said it");
+        clusters.apply("c2", &declared("true"));
+        assert_eq!(matches(&clusters), [HostMatch::Other, HostMatch::Host], "an operator has said it");
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub struct ClusterSummary {
     pub closed: Option<ClosedCluster>,
     /// Its identity: the uid of its namespace `kube-system`. Empty until it is known.
     pub uid: String,
-    /// Whether it is the host cluster itself, as an operator has marked it.
-    pub is_host: bool,
+    /// Whether it is the host cluster itself, if an operator has said so.
+    pub declared_host: Option<bool>,
 }
 
 /// Why a cluster accepts no new objects and no growth.
@@ -48,7 +48,7 @@ impl ClusterSummary {
         Self {
             created: String::new(),
             uid: status.uid,
-            is_host: false,
+            declared_host: None,
             reachable: reachable.is_some_and(Condition::is_true),
             tenants: spec.tenants,
             version: status.version,

@@ -165,8 +165,8 @@ pub const LOCK_REASON_ANNOTATION: &str = "business.tkestack.io/lock-reason";
 /// tenants use them without one. What those tenants use is not counted against the cluster.
 pub const ACCEPT_UNBOUNDED_ANNOTATION: &str = "business.tkestack.io/accept-unbounded";
 
-/// Annotation of a `MemberCluster`: `true` if it is the host cluster itself. Service accounts of namespaces there are
-/// then the host cluster's.
+/// Annotation of a `MemberCluster`: `true` if it is the host cluster itself, `false` if not. Service accounts of
+/// namespaces there are then the host cluster's.
 pub const HOST_CLUSTER_ANNOTATION: &str = "business.tkestack.io/host-cluster";
 
 /// Annotation of a member cluster: the last data from the controller's directory, as JSON. A field that somebody has

@@ -14,7 +14,7 @@ use super::{
     set_tenant, text_or_dash,
 };
 use crate::allocations::Allocations;
-use crate::clusters::{ClusterGrowth, Clusters};
+use crate::clusters::{ClusterGrowth, Clusters, HostMatch};
 use crate::finalizers::{self, TenantFinalizers};
 use crate::refusal::{self, RefusedKind, RefusedObject};
 use crate::role_bindings::AccountListing;
@@ -121,6 +121,13 @@ impl TypedNamespace {
     }
 }
 
+/// A list of another tenant that names service accounts of a namespace.
+struct ForeignListing {
+    listing: AccountListing,
+    /// If they are the host cluster's: whether the namespace is there.
+    host: HostMatch,
+}
+
 impl NamespaceStrategy {
     /// `roles` know which service accounts tenants list. `forbidden`: names in a member cluster that no namespace may
     /// claim; a trailing `*` matches any ending.
@@ -137,13 +144,24 @@ impl NamespaceStrategy {
     /// Whoever claims a namespace can create its service accounts. If another tenant lists one of them, he would get
     /// its roles. Tenants are refused, and operators get a warning.
     fn check_service_accounts(&self, cx: &mut WriteContext<'_>, spec: &NamespaceSpec) -> Option<FieldError> {
-        let listing = self.foreign_listing(spec)?;
-        let why =
-            "lists of people outside this tenant name service accounts of a namespace of this name there";
+        let ForeignListing { listing, host } = self.foreign_listing(spec)?;
+        let name = "lists of people outside this tenant name service accounts of a namespace of this name";
+        let (why, gets) = match host {
+            HostMatch::Host | HostMatch::Other => (format!("{name} there"), "gets"),
+            HostMatch::Unknown => {
+                let why = format!(
+                    "{name} in the host cluster, and it is not known whether cluster {} is that: kube-system of \
+                     the host cluster cannot be read, and the annotation {} of the MemberCluster does not say it",
+                    spec.cluster_name,
+                    names::HOST_CLUSTER_ANNOTATION
+                );
+                (why, "may get")
+            }
+        };
         if cx.sees_everything() {
             let AccountListing { tenant, object, .. } = listing;
             let who = format!("one is that of {object} in tenant {tenant}");
-            cx.warnings.push(format!("spec.namespace: {why} ({who}): this tenant gets their roles"));
+            cx.warnings.push(format!("spec.namespace: {why} ({who}): this tenant {gets} their roles"));
             return None;
         }
         let why = format!("{why}: an operator can make it");
@@ -152,15 +170,18 @@ impl NamespaceStrategy {
 
     /// A list of another tenant that grants roles to service accounts of this namespace. In a member cluster a list
     /// counts only if its tenant may use the cluster, or its object uses it from before.
-    fn foreign_listing(&self, spec: &NamespaceSpec) -> Option<AccountListing> {
+    fn foreign_listing(&self, spec: &NamespaceSpec) -> Option<ForeignListing> {
         let NamespaceSpec { tenant_id, cluster_name, namespace, .. } = spec;
         let lists = |cluster: &str| self.roles.foreign_account_listings(tenant_id, cluster, namespace);
         let gives = |listing: &AccountListing| {
             listing.uses_cluster || self.clusters.allows(cluster_name, &listing.tenant)
         };
-        let there = lists(cluster_name).into_iter().find(gives);
-        let may_be_host = self.clusters.may_be_host(cluster_name);
-        there.or_else(|| may_be_host.then(|| lists("")).into_iter().flatten().next())
+        if let Some(listing) = lists(cluster_name).into_iter().find(gives) {
+            return Some(ForeignListing { listing, host: HostMatch::Other });
+        }
+        let host = self.clusters.host_match(cluster_name);
+        let listing = lists("").into_iter().next().filter(|_| host != HostMatch::Other)?;
+        Some(ForeignListing { listing, host })
     }
 
     /// Copies the facts about the cluster into the object. Those of an unknown cluster stay as they are.

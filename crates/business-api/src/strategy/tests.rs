@@ -7,6 +7,7 @@ use super::{
 use crate::allocations::Allocations;
 use crate::clusters::Clusters;
 use crate::finalizers::TenantFinalizers;
+use crate::host_cluster::HostCluster;
 use crate::rights::Role;
 use crate::role_bindings::RoleBindings;
 use crate::roles::Roles;
@@ -284,6 +285,33 @@ fn a_list_of_who_may_not_use_a_cluster_keeps_nobody_from_a_namespace_there() {
     let (errors, told) = claim(&lists, &[]);
     assert_eq!(errors, [""; 0], "an operator may");
     assert!(told.contains("that of ca in tenant t"), "{told}");
+}
+
+#[test]
+fn that_nobody_knows_the_host_cluster_is_told_to_whom_it_refuses() {
+    let claim = |host: HostCluster, groups: &[&str]| {
+        let roles = roles();
+        roles.projects.list_account("ca", "t", ("", "ci"), false);
+        let (clusters, finalizers) = (clusters().with_host(host), TenantFinalizers::default());
+        let strategy =
+            NamespaceStrategy::new(clusters, Allocations::default(), roles, Vec::new(), finalizers);
+        let who = caller((!groups.is_empty()).then_some("other"), groups);
+        let mut cx = context(&who);
+        let mut object = object(json!({
+            "metadata": {"namespace": "web"},
+            "spec": {"clusterName": "theirs", "namespace": "ci", "tenantID": "other", "hard": {"pods": "1"}},
+        }));
+        strategy.prepare_create(&mut cx, &mut object).unwrap();
+        let errors = strategy.validate_create(&mut cx, &object);
+        (errors.into_iter().map(|error| error.message).collect::<Vec<_>>().join("; "), cx.warnings.join("; "))
+    };
+    assert_eq!(claim(HostCluster::resolved("another"), ADMIN).0, "");
+    let (refused, _) = claim(HostCluster::pending(), ADMIN);
+    let unknown = "it is not known whether cluster theirs is that";
+    assert!(refused.contains(unknown) && refused.contains("business.tkestack.io/host-cluster"), "{refused}");
+    let (refused, warned) = claim(HostCluster::pending(), &[]);
+    assert_eq!(refused, "", "an operator may");
+    assert!(warned.contains(unknown) && warned.contains("that of ca in tenant t"), "{warned}");
 }
 
 #[test]
