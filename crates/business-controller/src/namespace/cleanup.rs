@@ -6,7 +6,7 @@ use super::apply::{self, AppliedObjects, ApplyOutcome};
 use super::kind::NamespaceView;
 use super::pauses::{RECHECK, SOON};
 use super::removal::{self, DeletionRefusal, Removal};
-use super::report::DELETION_REFUSED;
+use super::report::{DELETION_REFUSED, place};
 use super::status;
 use super::target::{ObservedState, Target};
 use super::template;
@@ -110,10 +110,9 @@ fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> CleanupStep 
         "may have been made for this object: a write whose answer was lost"
     };
     let message = format!(
-        "namespace {} of cluster {} (uid {uid}) {what}. What is charged stays so until it is gone; an operator may have it \
-         deleted with {}={uid}, or give the charge up with {}",
-        object.spec.namespace,
-        object.spec.cluster_name,
+        "{} (uid {uid}) {what}. What is charged stays so until it is gone; an operator may have it deleted with \
+         {}={uid}, or give the charge up with {}",
+        place(object),
         names::DELETE_REPLACED_ANNOTATION,
         names::ABANDON_ANNOTATION,
     );
@@ -240,10 +239,7 @@ async fn wait(
     if is_abandoned(object) {
         return abandon_in_cluster(cx, object, target).await;
     }
-    let mut message = format!(
-        "namespace {} of cluster {} is not gone yet",
-        object.spec.namespace, object.spec.cluster_name
-    );
+    let mut message = format!("{} is not gone yet", place(object));
     if !remaining.is_empty() {
         message.push_str(": ");
         message.push_str(&remaining.join("; "));
@@ -258,10 +254,8 @@ async fn wait(
 /// The namespace is gone, but a write that is under way may bring it back.
 async fn wait_for_writes(cx: &Context, object: &NamespaceView, wait: Duration) -> Result<PassOutcome, Error> {
     if is_overdue(cx, object) {
-        let message = format!(
-            "namespace {} of cluster {} is gone; a write to it that may still be under way has to end first",
-            object.spec.namespace, object.spec.cluster_name
-        );
+        let message =
+            format!("{} is gone; a write to it that may still be under way has to end first", place(object));
         let state = NamespaceState::Deleting { reason: reason::DELETING, message };
         status::write(cx, object, &state.into()).await?;
     }
@@ -321,10 +315,8 @@ async fn release(
     let ApplyOutcome::Applied(AppliedObjects { namespace_uid, .. }) = applied else {
         return Ok(PassOutcome::Skipped);
     };
-    let message = format!(
-        "namespace {} of cluster {} was adopted and stays; what is charged is held until it is unused",
-        object.spec.namespace, object.spec.cluster_name
-    );
+    let message =
+        format!("{} was adopted and stays; what is charged is held until it is unused", place(object));
     let state = NamespaceState::Deleting { reason: reason::RELEASED, message: message.clone() };
     let record = record_of(&namespace_uid, Origin::Released);
     let input = StatusInput { record, ..state.into() };
@@ -335,10 +327,7 @@ async fn release(
 
 /// Why an adopted namespace is not released yet.
 fn release_message(object: &NamespaceView, why: &str) -> String {
-    format!(
-        "namespace {} of cluster {} was adopted and stays, but is not given back yet: {why}",
-        object.spec.namespace, object.spec.cluster_name
-    )
+    format!("{} was adopted and stays, but is not given back yet: {why}", place(object))
 }
 
 /// Handles the failed release of a namespace that nobody has abandoned.
@@ -413,7 +402,7 @@ async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, E
         return Ok(PassOutcome::Skipped);
     };
     cx.business.finalize(object, &left).await?;
-    let place = format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name);
+    let place = place(object);
     let note = if is_confirmed(object) {
         format!("nothing of ours is left in {place}")
     } else {
@@ -430,8 +419,7 @@ pub fn is_abandoned(object: &NamespaceView) -> bool {
 
 /// Finalizes an object whose charge was not confirmed as gone: the server keeps counting it as abandoned.
 pub async fn abandon(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
-    let note =
-        format!("namespace {} of cluster {} is abandoned", object.spec.namespace, object.spec.cluster_name);
+    let note = format!("{} is abandoned", place(object));
     cx.events.report(object, ABANDONED, note);
     finalize(cx, object).await
 }

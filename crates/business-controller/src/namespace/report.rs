@@ -24,7 +24,8 @@ const TRANSFERRED: Topic = Topic::normal("Transferred", "Transfer");
 pub const DELETION_REFUSED: Topic = Topic::warning("DeletionRefused", "Delete");
 const REPLACED_DELETED: Topic = Topic::warning("ReplacedDeleted", "Repair");
 
-fn place(object: &NamespaceView) -> String {
+/// The namespace of an object in its cluster, for messages.
+pub fn place(object: &NamespaceView) -> String {
     format!("namespace {} of cluster {}", object.spec.namespace, object.spec.cluster_name)
 }
 
