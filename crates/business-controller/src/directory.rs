@@ -124,7 +124,7 @@ impl TrackedCluster {
 
 impl Debug for TrackedCluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held")
+        f.debug_struct("TrackedCluster")
             .field("entry", &self.entry)
             .field("followed", &self.followed)
             .finish_non_exhaustive()

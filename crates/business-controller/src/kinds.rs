@@ -219,12 +219,12 @@ impl<K: Kind> View<K> {
     pub fn has_been_going(&self, patience: i64, now: i64) -> bool {
         self.deleting_since.is_some_and(|since| now.saturating_sub(since) >= patience)
     }
+}
 
-    /// `spec.finalizers` without one token; `None` if it does not contain it.
-    pub fn without(tokens: &[String], token: &str) -> Option<Vec<String>> {
-        let left: Vec<String> = tokens.iter().filter(|held| *held != token).cloned().collect();
-        (left.len() < tokens.len()).then_some(left)
-    }
+/// `spec.finalizers` without one token; `None` if they do not contain it.
+pub fn without_finalizer(finalizers: &[String], token: &str) -> Option<Vec<String>> {
+    let left: Vec<String> = finalizers.iter().filter(|held| *held != token).cloned().collect();
+    (left.len() < finalizers.len()).then_some(left)
 }
 
 fn part<T: DeserializeOwned + Default>(

@@ -16,7 +16,7 @@ use crate::controller::Controller;
 use crate::dispatch;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange, without_finalizer};
 use crate::members::Lookup;
 use crate::namespace::enqueue::enqueue_access_in_cluster;
 use crate::namespace::kind::BusinessNamespace;
@@ -158,8 +158,7 @@ async fn show(
 
 /// Finalizes a cluster of which nothing is granted, used or held.
 async fn end(cx: &Context, object: &MemberClusterView, usage: &ClusterUsage) -> Result<PassOutcome, Error> {
-    let Some(left) = MemberClusterView::without(&object.spec.finalizers, names::MEMBER_CLUSTER_FINALIZER)
-    else {
+    let Some(left) = without_finalizer(&object.spec.finalizers, names::MEMBER_CLUSTER_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };
     if usage.in_use().is_some() {

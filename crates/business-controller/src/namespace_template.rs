@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
-use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
+use crate::kinds::{ObjectKey as _, RootKey, ViewChange, without_finalizer};
 use crate::member_cluster;
 use crate::namespace::enqueue::enqueue_namespace;
 use crate::namespace::kind::NamespaceView;
@@ -169,7 +169,7 @@ fn usage(cx: &Context, object: &TemplateView, progress: &RolloutProgress) -> Opt
 
 async fn finalize(cx: &Context, object: &TemplateView) -> Result<PassOutcome, Error> {
     let token = names::NAMESPACE_TEMPLATE_FINALIZER;
-    let Some(left) = TemplateView::without(&object.spec.finalizers, token) else {
+    let Some(left) = without_finalizer(&object.spec.finalizers, token) else {
         return Ok(PassOutcome::Skipped);
     };
     cx.fleet().permit()?;

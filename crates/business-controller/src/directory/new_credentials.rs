@@ -29,7 +29,7 @@ pub struct CredentialTrial {
 
 impl std::fmt::Debug for CredentialTrial {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Trial")
+        f.debug_struct("CredentialTrial")
             .field("name", &self.name)
             .field("verdict", &self.verdict)
             .finish_non_exhaustive()

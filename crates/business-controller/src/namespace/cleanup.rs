@@ -19,6 +19,7 @@ use super::verdict::{
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
+use crate::kinds::without_finalizer;
 use crate::member::ClusterNamespace;
 use crate::member::template_metadata::TemplateMetadata;
 use crate::outcome::PassOutcome;
@@ -121,7 +122,7 @@ fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> CleanupStep 
 
 /// One pass over a namespace that is being deleted.
 pub async fn run(cx: &Context, object: &NamespaceView, target: &Target) -> Result<PassOutcome, Error> {
-    if NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER).is_none() {
+    if without_finalizer(&object.spec.finalizers, names::NAMESPACE_FINALIZER).is_none() {
         return Ok(PassOutcome::Skipped);
     }
     if is_confirmed(object) || is_released(object) {
@@ -398,7 +399,7 @@ async fn abandon_in_cluster(
 
 async fn finalize(cx: &Context, object: &NamespaceView) -> Result<PassOutcome, Error> {
     cx.fence_of(&object.spec.cluster_name).permit()?;
-    let Some(left) = NamespaceView::without(&object.spec.finalizers, names::NAMESPACE_FINALIZER) else {
+    let Some(left) = without_finalizer(&object.spec.finalizers, names::NAMESPACE_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };
     cx.business.finalize(object, &left).await?;

@@ -4,7 +4,7 @@ use super::kind::{BusinessProject, ProjectView};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::events::Topic;
-use crate::kinds::{Kind, ObjectKey as _, View};
+use crate::kinds::{Kind, ObjectKey as _, View, without_finalizer};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::outcome::PassOutcome;
 use crate::registry::kind::{BusinessChartGroup, BusinessImageNamespace};
@@ -54,7 +54,7 @@ impl Children {
 
 /// Deletes all children, and finalizes the project when none is left.
 pub async fn run(cx: &Context, object: &ProjectView, children: &Children) -> Result<PassOutcome, Error> {
-    let Some(tokens) = ProjectView::without(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
+    let Some(tokens) = without_finalizer(&object.spec.finalizers, names::PROJECT_FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };
     cx.fleet().permit()?;

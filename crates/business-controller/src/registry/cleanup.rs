@@ -7,6 +7,7 @@ use super::status;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events::Topic;
+use crate::kinds::without_finalizer;
 use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use business_types::condition::reason;
@@ -50,7 +51,7 @@ pub async fn run<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> R
 where
     Registered<K>: HasContent,
 {
-    let Some(tokens) = RegisteredView::<K>::without(&object.spec.finalizers, K::FINALIZER) else {
+    let Some(tokens) = without_finalizer(&object.spec.finalizers, K::FINALIZER) else {
         return Ok(PassOutcome::Skipped);
     };
     cx.fleet().permit()?;
