@@ -227,8 +227,8 @@ impl Directory {
         let names: BTreeSet<&str> = clusters.iter().map(|one| one.name.as_str()).collect();
         // A cluster that is followed with an earlier kubeconfig stays if the listed one cannot be used.
         for (name, why) in self.unusable.clone() {
-            if let Some(held) = self.listed.get_mut(&name) {
-                held.new_credentials = None;
+            if let Some(tracked) = self.listed.get_mut(&name) {
+                tracked.new_credentials = None;
             }
             self.refuse_new_credentials(&name, why);
         }
@@ -241,15 +241,15 @@ impl Directory {
         }
         for one in clusters {
             match self.listed.get_mut(&one.name) {
-                Some(held) if held.fingerprint == one.fingerprint => {
-                    held.credential = one.credential();
-                    held.entry = one.entry;
-                    (held.new_credentials, held.refused) = (None, None);
+                Some(tracked) if tracked.fingerprint == one.fingerprint => {
+                    tracked.credential = one.credential();
+                    tracked.entry = one.entry;
+                    (tracked.new_credentials, tracked.refused) = (None, None);
                     if !one.version.is_empty() {
-                        held.version = one.version;
+                        tracked.version = one.version;
                     }
                 }
-                Some(held) if held.followed.is_some() => self.offer_new_credentials(one),
+                Some(tracked) if tracked.followed.is_some() => self.offer_new_credentials(one),
                 _ => self.add(one),
             }
         }
@@ -267,7 +267,7 @@ impl Directory {
                 return;
             }
         };
-        let held = TrackedCluster {
+        let tracked = TrackedCluster {
             fingerprint: one.fingerprint,
             version: one.version,
             entry: one.entry,
@@ -279,12 +279,12 @@ impl Directory {
             followed: None,
             queried_at: None,
         };
-        self.listed.insert(one.name, held);
+        self.listed.insert(one.name, tracked);
     }
 
     fn drop_member(&mut self, name: &str) {
-        let Some(held) = self.listed.remove(name) else { return };
-        if let Some(followed) = held.followed {
+        let Some(tracked) = self.listed.remove(name) else { return };
+        if let Some(followed) = tracked.followed {
             followed.session.abort();
         }
         self.refused.remove(name);
@@ -363,12 +363,12 @@ impl Directory {
 
     /// Updates the descriptions in the `MemberCluster` objects of our shares.
     async fn update_descriptions(&self) {
-        for (name, held) in &self.listed {
+        for (name, tracked) in &self.listed {
             let Some(object) = self.cx.objects.member_clusters.get(&RootKey::new(None, name)) else {
                 continue;
             };
             let Some(_guard) = self.cx.shares.enter(self.cx.share_of(name)) else { continue };
-            if let Err(error) = registration::describe(&self.cx, &object, &held.entry).await {
+            if let Err(error) = registration::describe(&self.cx, &object, &tracked.entry).await {
                 tracing::warn!(cluster = name, error = error.text(), "cannot describe a member cluster");
             }
         }
@@ -377,16 +377,17 @@ impl Directory {
     /// Reads which cluster each name stands for. That a record is gone is believed only if the API says so.
     async fn refresh_records(&mut self) -> Result<(), Error> {
         let (mut forgotten, mut second) = (Vec::new(), Vec::new());
-        let followed = |(name, held): (&String, &TrackedCluster)| Some((held.uid.clone()?, name.clone()));
+        let followed =
+            |(name, tracked): (&String, &TrackedCluster)| Some((tracked.uid.clone()?, name.clone()));
         let mut names: BTreeMap<String, String> = self.listed.iter().filter_map(followed).collect();
-        for (name, held) in &mut self.listed {
+        for (name, tracked) in &mut self.listed {
             let object = self.cx.objects.member_clusters.get(&RootKey::new(None, name));
             let cached = object.map(|object| object.status.uid.clone()).filter(|uid| !uid.is_empty());
-            if cached == held.uid {
+            if cached == tracked.uid {
                 continue;
             }
             let uid = registration::recorded(&self.cx, name).await?;
-            if held.uid.is_some() && uid != held.uid {
+            if tracked.uid.is_some() && uid != tracked.uid {
                 forgotten.push(name.clone());
                 continue;
             }
@@ -396,7 +397,7 @@ impl Directory {
                 second.push((name.clone(), other.clone(), uid));
             } else {
                 names.insert(uid.clone(), name.clone());
-                held.uid = Some(uid);
+                tracked.uid = Some(uid);
             }
         }
         for (name, other, uid) in second {
@@ -437,17 +438,17 @@ impl Directory {
     }
 
     fn is_followed(&self, name: &str) -> bool {
-        self.listed.get(name).is_some_and(|held| held.followed.is_some())
+        self.listed.get(name).is_some_and(|tracked| tracked.followed.is_some())
     }
 
     /// The directory's entry of each name, for its `MemberCluster`.
     fn entries(&self) -> BTreeMap<String, DirectoryEntry> {
         let now = self.cx.clock.unix_seconds();
-        let listed = self.listed.iter().map(|(name, held)| {
+        let listed = self.listed.iter().map(|(name, tracked)| {
             let listed =
                 self.refused.get(name).cloned().map_or(ListingState::Listed, ListingState::DuplicateName);
-            let credential = held.credential.as_ref().map(|credential| credential.info(now));
-            let (version, refused) = (held.version.clone(), held.refused.clone());
+            let credential = tracked.credential.as_ref().map(|credential| credential.info(now));
+            let (version, refused) = (tracked.version.clone(), tracked.refused.clone());
             (name.clone(), DirectoryEntry { listed, version, credential, refused })
         });
         let unusable = self.unusable.iter().map(|(name, why)| {
@@ -473,16 +474,16 @@ impl Directory {
         let mut queries = Vec::new();
         let holds_fleet = self.holds_fleet();
         let fleet = self.unqueried_fleet_term();
-        for (name, held) in &mut self.listed {
-            let known = held.uid.is_some();
-            let is_ours = if known { held.reach() == Reach::Reachable } else { holds_fleet };
-            let is_complete = known && !held.version.is_empty();
+        for (name, tracked) in &mut self.listed {
+            let known = tracked.uid.is_some();
+            let is_ours = if known { tracked.reach() == Reach::Reachable } else { holds_fleet };
+            let is_complete = known && !tracked.version.is_empty();
             let period = if is_complete { VERSION_PERIOD } else { QUERY_PERIOD };
             let is_new = !known && fleet.is_some();
-            if is_ours && (is_new || held.queried_at.is_none_or(|at| at.elapsed() >= period)) {
-                held.queried_at = Some(Instant::now());
-                let api = MemberApi::for_unidentified_cluster(held.client.clone(), self.cx.fleet());
-                let query = ClusterQuery { name: name.clone(), fingerprint: held.fingerprint.clone() };
+            if is_ours && (is_new || tracked.queried_at.is_none_or(|at| at.elapsed() >= period)) {
+                tracked.queried_at = Some(Instant::now());
+                let api = MemberApi::for_unidentified_cluster(tracked.client.clone(), self.cx.fleet());
+                let query = ClusterQuery { name: name.clone(), fingerprint: tracked.fingerprint.clone() };
                 queries.push(query_cluster(query, api, known));
             }
         }
@@ -500,10 +501,10 @@ impl Directory {
         let guard = self.cx.shares.enter(Share::Fleet);
         for ClusterAnswer { query: ClusterQuery { name, fingerprint }, uid, version } in answers {
             // The name may be listed with another kubeconfig by now.
-            let tracked = self.listed.get_mut(&name).filter(|held| held.fingerprint == fingerprint);
-            let Some(held) = tracked else { continue };
+            let tracked = self.listed.get_mut(&name).filter(|tracked| tracked.fingerprint == fingerprint);
+            let Some(tracked) = tracked else { continue };
             if let Some(version) = version {
-                held.version = version;
+                tracked.version = version;
             }
             if let (Some(uid), Some(_)) = (uid, &guard)
                 && let Err(error) = self.register(name.clone(), &uid).await
@@ -526,11 +527,11 @@ impl Directory {
             return Ok(());
         }
         self.refused.remove(&name);
-        let Some(held) = self.listed.get(&name) else { return Ok(()) };
-        let cluster = IdentifiedCluster { name: &name, uid, described: &held.entry };
+        let Some(tracked) = self.listed.get(&name) else { return Ok(()) };
+        let cluster = IdentifiedCluster { name: &name, uid, described: &tracked.entry };
         let registered = registration::register(&self.cx, cluster).await?;
-        if let Some(held) = self.listed.get_mut(&name) {
-            held.uid = registered;
+        if let Some(tracked) = self.listed.get_mut(&name) {
+            tracked.uid = registered;
         }
         Ok(())
     }
@@ -547,7 +548,7 @@ impl Directory {
 
     /// The name that stands for a cluster.
     fn name_of(&self, uid: &str) -> Option<String> {
-        let just_now = self.listed.iter().find(|(_, held)| held.uid.as_deref() == Some(uid));
+        let just_now = self.listed.iter().find(|(_, tracked)| tracked.uid.as_deref() == Some(uid));
         just_now.map(|(name, _)| name.clone()).or_else(|| {
             let known = self.cx.objects.member_clusters.all();
             known.iter().find(|object| object.status.uid == uid).map(|object| object.key.name().to_owned())
@@ -558,9 +559,10 @@ impl Directory {
         let (mut reachable, mut unreachable, mut waiting, mut second) = (0_usize, 0_usize, 0_usize, 0_usize);
         let holds_fleet = self.holds_fleet();
         // Each cluster is counted by one replica.
-        let is_ours = |held: &&TrackedCluster| held.followed.is_some() || held.uid.is_none() && holds_fleet;
-        for (name, held) in self.listed.iter().filter(|(_, held)| is_ours(held)) {
-            match held.reach() {
+        let is_ours =
+            |tracked: &&TrackedCluster| tracked.followed.is_some() || tracked.uid.is_none() && holds_fleet;
+        for (name, tracked) in self.listed.iter().filter(|(_, tracked)| is_ours(tracked)) {
+            match tracked.reach() {
                 Reach::Reachable => reachable += 1,
                 Reach::Unreachable { .. } => unreachable += 1,
                 Reach::Connecting if self.refused.contains_key(name) => second += 1,

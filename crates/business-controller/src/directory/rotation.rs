@@ -67,20 +67,21 @@ const ROTATED: Topic = Topic::normal("CredentialsRotated", "Rotate");
 impl Directory {
     /// Takes a changed kubeconfig of a followed cluster as new credentials to try.
     pub(super) fn offer_new_credentials(&mut self, one: ListedCluster) {
-        let Some(held) = self.listed.get_mut(&one.name) else { return };
-        held.entry = one.entry.clone();
+        let Some(tracked) = self.listed.get_mut(&one.name) else { return };
+        tracked.entry = one.entry.clone();
         let is_known = |known: &NewCredentials| known.listed.fingerprint == one.fingerprint;
-        if !held.new_credentials.as_ref().is_some_and(is_known) {
+        if !tracked.new_credentials.as_ref().is_some_and(is_known) {
             tracing::info!(cluster = one.name, "new credentials of a member cluster are tried");
-            held.new_credentials = Some(NewCredentials { listed: one, trial: TrialState::Due });
+            tracked.new_credentials = Some(NewCredentials { listed: one, trial: TrialState::Due });
         }
     }
 
     /// Tries all new credentials that are due. After a failed probe, all are.
     pub(super) fn try_new_credentials(&mut self, probe_failed: bool) {
         let mut unusable = Vec::new();
-        for (name, held) in &mut self.listed {
-            let (Some(new_credentials), Some(followed)) = (&mut held.new_credentials, &held.followed) else {
+        for (name, tracked) in &mut self.listed {
+            let (Some(new_credentials), Some(followed)) = (&mut tracked.new_credentials, &tracked.followed)
+            else {
                 continue;
             };
             let member = Arc::clone(&followed.member);
@@ -113,7 +114,7 @@ impl Directory {
     /// Applies the result of a trial: new credentials that are good replace those in use.
     pub(super) fn apply_trial(&mut self, tried: CredentialTrial) {
         let CredentialTrial { name, fingerprint, client, verdict } = tried;
-        let new_credentials = self.listed.get_mut(&name).and_then(|held| held.new_credentials.as_mut());
+        let new_credentials = self.listed.get_mut(&name).and_then(|tracked| tracked.new_credentials.as_mut());
         // The name may be listed with another kubeconfig by now.
         let Some(new_credentials) =
             new_credentials.filter(|new_credentials| new_credentials.listed.fingerprint == fingerprint)
@@ -128,17 +129,17 @@ impl Directory {
     }
 
     fn use_new_credentials(&mut self, name: &str, client: Client) {
-        let Some(held) = self.listed.get_mut(name) else { return };
+        let Some(tracked) = self.listed.get_mut(name) else { return };
         let (Some(NewCredentials { listed, .. }), Some(followed)) =
-            (held.new_credentials.take(), &held.followed)
+            (tracked.new_credentials.take(), &tracked.followed)
         else {
             return;
         };
         followed.member.set_client(client.clone());
-        held.credential = listed.credential();
-        (held.client, held.fingerprint, held.refused) = (client, listed.fingerprint, None);
+        tracked.credential = listed.credential();
+        (tracked.client, tracked.fingerprint, tracked.refused) = (client, listed.fingerprint, None);
         if !listed.version.is_empty() {
-            held.version = listed.version;
+            tracked.version = listed.version;
         }
         tracing::info!(cluster = name, "new credentials of a member cluster are in use");
         self.cx.report_cluster(name, ROTATED, "the new credentials are in use".to_owned());
@@ -146,25 +147,25 @@ impl Directory {
 
     /// Records that new credentials are not used; those in use stay.
     pub(super) fn refuse_new_credentials(&mut self, name: &str, why: String) {
-        let followed = self.listed.get_mut(name).filter(|held| held.followed.is_some());
-        let Some(held) = followed else { return };
-        if held.refused.as_ref() != Some(&why) {
+        let followed = self.listed.get_mut(name).filter(|tracked| tracked.followed.is_some());
+        let Some(tracked) = followed else { return };
+        if tracked.refused.as_ref() != Some(&why) {
             tracing::error!(cluster = name, error = why, "new credentials of a member cluster are not used");
             let note = format!("the new credentials are not used, those before them go on: {why}");
             self.cx.report_cluster(name, REFUSED, note);
-            held.refused = Some(why);
+            tracked.refused = Some(why);
         }
     }
 
     pub(super) fn update_credential_metrics(&self) {
         let now = self.cx.clock.unix_seconds();
         // Each credential is counted by the replica that uses it.
-        let followed = || self.listed.values().filter(|held| held.followed.is_some());
+        let followed = || self.listed.values().filter(|tracked| tracked.followed.is_some());
         let validity = |validity: CredentialValidity| {
-            let ages = followed().filter_map(|held| Some(held.credential.as_ref()?.info(now).validity));
+            let ages = followed().filter_map(|tracked| Some(tracked.credential.as_ref()?.info(now).validity));
             ages.filter(|one| *one == validity).count()
         };
-        let refused = followed().filter(|held| held.refused.is_some()).count();
+        let refused = followed().filter(|tracked| tracked.refused.is_some()).count();
         let states = [
             ("valid", validity(CredentialValidity::Valid)),
             ("expiring", validity(CredentialValidity::Expiring)),
