@@ -7,7 +7,6 @@ use super::watch_health::WatchHealth;
 use super::watch_store::Versioned;
 use super::{Member, notify, pages};
 use crate::context::Context;
-use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
@@ -98,9 +97,7 @@ impl<K, V: Versioned> Watch<'_, K, V> {
     }
 
     fn changed(&self, namespace: &str) {
-        let (lane, delay) = (Lane::Urgent, Duration::ZERO);
-        let place = MemberNamespaceChange { cluster: &self.member.name, namespace, lane, delay };
-        dispatch::member_namespace_changed(self.cx, &place);
+        notify::wake_namespace(self.cx, self.member, namespace, Lane::Urgent, Duration::ZERO);
     }
 
     fn failed(&self, failure: &ListFailure) {

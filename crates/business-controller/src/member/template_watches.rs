@@ -5,7 +5,6 @@ use super::template_objects::{TemplateObject, TemplateObjectKind};
 use super::watch_health::WatchHealth;
 use super::{Member, notify, pages};
 use crate::context::Context;
-use crate::controller::MemberNamespaceChange;
 use crate::dispatch;
 use crate::error::ListFailure;
 use crate::queue::Lane;
@@ -29,13 +28,8 @@ async fn watch(cx: &Context, member: &Member, health: &WatchHealth, kind: Templa
     let api: Api<DynamicObject> = Api::all_with(member.api.client(), &kind.resource());
     let mut stream = pages::watch(&member.name, api, Config::default().labels(TEMPLATE_LABEL), PAGE);
     let seen = &member.observed.templates;
-    let changed = |namespace: &str| {
-        let (lane, delay) = (Lane::Urgent, Duration::ZERO);
-        dispatch::member_namespace_changed(
-            cx,
-            &MemberNamespaceChange { cluster: &member.name, namespace, lane, delay },
-        );
-    };
+    let changed =
+        |namespace: &str| notify::wake_namespace(cx, member, namespace, Lane::Urgent, Duration::ZERO);
     while let Some(event) = stream.next().await {
         health.observe(kind.plural(), &event);
         match event {
