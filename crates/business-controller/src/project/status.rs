@@ -44,31 +44,16 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
     status.observed_generation = Some(object.generation);
     status.cached_spec_clusters = object.spec.clusters.clone();
     status.cached_parent = Some(object.spec.parent_project_name.clone());
-    let consistent = consistent(object, &account);
-    condition::set(&mut status.conditions, consistent.at(object.generation), now);
+    let mut conditions = vec![consistent(object, &account)];
     if object.is_deleting() {
-        let ProjectAccounting { namespaces, children, registered, .. } = &account;
-        let left = [namespaces.len(), children.len(), *registered].iter().sum::<usize>();
-        let ending = if left == 0 {
-            match cleanup::finalize_blocker(&object.status) {
-                Some(what) => Condition::new(TERMINATING, TRUE, reason::AMOUNTS_HELD, what),
-                None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
-            }
-        } else {
-            let message = format!(
-                "{} namespaces, {registered} image namespaces and chart groups, and {} child projects remain",
-                namespaces.len(),
-                children.len()
-            );
-            Condition::new(TERMINATING, TRUE, reason::WAITING_FOR_CHILDREN, message)
-        };
-        condition::set(&mut status.conditions, ending.at(object.generation), now);
-        let ready = Condition::new(READY, FALSE, reason::DELETING, "");
-        condition::set(&mut status.conditions, ready.at(object.generation), now);
+        conditions.push(terminating(object, &account));
+        conditions.push(Condition::new(READY, FALSE, reason::DELETING, ""));
     } else {
         activate(&mut status, now);
-        let ready = Condition::new(READY, TRUE, reason::READY, "");
-        condition::set(&mut status.conditions, ready.at(object.generation), now);
+        conditions.push(Condition::new(READY, TRUE, reason::READY, ""));
+    }
+    for condition in conditions {
+        condition::set(&mut status.conditions, condition.at(object.generation), now);
     }
     let ProjectAccounting { mut clusters, namespaces, children, registered: _ } = account;
     // A registry budget that is not in the spec is not shown: clients know only the clusters of the spec.
@@ -77,6 +62,23 @@ pub fn next(object: &ProjectView, account: ProjectAccounting, now: &str) -> Proj
     status.calculated_namespaces = namespaces;
     status.calculated_child_projects = children;
     status
+}
+
+/// What keeps a project that is being deleted.
+fn terminating(object: &ProjectView, account: &ProjectAccounting) -> Condition {
+    let (namespaces, children) = (account.namespaces.len(), account.children.len());
+    let registered = account.registered;
+    if namespaces > 0 || children > 0 || registered > 0 {
+        let message = format!(
+            "{namespaces} namespaces, {registered} image namespaces and chart groups, and {children} child \
+             projects remain"
+        );
+        return Condition::new(TERMINATING, TRUE, reason::WAITING_FOR_CHILDREN, message);
+    }
+    match cleanup::finalize_blocker(&object.status) {
+        Some(what) => Condition::new(TERMINATING, TRUE, reason::AMOUNTS_HELD, what),
+        None => Condition::new(TERMINATING, TRUE, reason::DELETING, ""),
+    }
 }
 
 /// Whether ledger, objects and member clusters agree, as far as audits have found.
