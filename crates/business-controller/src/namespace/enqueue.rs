@@ -8,6 +8,7 @@ use crate::namespace_template::resolve::{self, ResolvedTemplate};
 use crate::objects::RegisteredKind as _;
 use crate::queue::{FlowKey, Lane};
 use business_types::condition::{self, TEMPLATE_APPLIED};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Enqueues a namespace. Its group in the queue is its member cluster. Within the group, tenants are served in turn, or
@@ -22,25 +23,25 @@ pub fn enqueue_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay
 /// Enqueues the namespaces of a project and of all projects below it: somebody has got or lost a role.
 pub fn enqueue_access_in_subtree(cx: &Context, project: &str) {
     for name in cx.objects.projects.subtree(project) {
-        for object in cx.objects.namespaces.of_project(&name) {
-            enqueue_namespace(cx, &object, Lane::Access, Duration::ZERO);
-        }
+        enqueue_access(cx, &cx.objects.namespaces.of_project(&name));
     }
 }
 
 /// Enqueues the namespaces of a cluster that knows people by other names than before.
 pub fn enqueue_access_in_cluster(cx: &Context, cluster: &str) {
-    for object in cx.objects.namespaces.in_cluster(cluster) {
-        enqueue_namespace(cx, &object, Lane::Access, Duration::ZERO);
-    }
+    enqueue_access(cx, &cx.objects.namespaces.in_cluster(cluster));
 }
 
 /// Enqueues the namespaces of all projects of a tenant: its administrators have changed.
 pub fn enqueue_access_of_tenant(cx: &Context, tenant: &str) {
     for project in cx.objects.projects.of_tenant(tenant) {
-        for object in cx.objects.namespaces.of_project(project.key.name()) {
-            enqueue_namespace(cx, &object, Lane::Access, Duration::ZERO);
-        }
+        enqueue_access(cx, &cx.objects.namespaces.of_project(project.key.name()));
+    }
+}
+
+fn enqueue_access(cx: &Context, objects: &[Arc<NamespaceView>]) {
+    for object in objects {
+        enqueue_namespace(cx, object, Lane::Access, Duration::ZERO);
     }
 }
 
