@@ -7,7 +7,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/disk"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -169,6 +171,38 @@ func TestVersionAndOpenAPI(t *testing.T) {
 			t.Errorf("OpenAPI v2 lacks our kinds: %v", models.ListModels())
 		} else if kinds, ok := model.GetExtensions()["x-kubernetes-group-version-kind"].([]any); !ok || len(kinds) == 0 {
 			t.Errorf("extensions: %v", model.GetExtensions())
+		}
+	})
+}
+
+// Argo CD with ServerSideApply=true compares by the types of OpenAPI v2. It must read what is answered, and a file with an amount that
+// is no text, which the server takes, too.
+func TestObjectsFitTheirTypesInOpenAPI(t *testing.T) {
+	each(t, func(t *testing.T, config *rest.Config) {
+		document, err := discoverer(t, config).OpenAPISchema()
+		if err != nil {
+			t.Fatal(err)
+		}
+		models, err := proto.NewOpenAPIData(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parser, err := managedfields.NewGVKParser(models, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		project := parser.Type(schema.GroupVersionKind{Group: group, Version: "v1", Kind: "Project"})
+		if project == nil {
+			t.Fatal("OpenAPI v2 does not say which type a Project has")
+		}
+		target := newProject(fresh("typed"), nil)
+		if err := unstructured.SetNestedField(target.Object, int64(10), "spec", "clusters", member(), "hard", "pods"); err != nil {
+			t.Fatal(err)
+		}
+		for what, object := range map[string]*unstructured.Unstructured{"a live one": makeProject(t, client(t, config), nil), "one with a number": target} {
+			if _, err := project.FromUnstructured(object.Object); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
 	})
 }

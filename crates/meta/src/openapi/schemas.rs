@@ -126,7 +126,9 @@ impl Definitions {
             }
             Type::Quantity => {
                 let form = match self.version {
-                    OpenApiVersion::V2 => json!({"type": "string"}),
+                    // kube-aggregator renames this definition, since kube-apiserver's own has another text, and clients
+                    // know a quantity by its name alone. The format tells them that a number is accepted, too.
+                    OpenApiVersion::V2 => json!({"type": "string", "format": "int-or-string"}),
                     OpenApiVersion::V3 => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
                 };
                 self.by_name.entry(QUANTITY).or_insert_with(|| with_description(form, QUANTITY_TEXT));

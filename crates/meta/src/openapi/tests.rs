@@ -165,6 +165,16 @@ fn definitions_say_what_the_schema_says() {
 }
 
 #[test]
+fn a_quantity_may_be_a_number_whatever_its_definition_is_called() {
+    let (v2, v3) = documents();
+    let name = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+    let older = &v2["definitions"][name];
+    assert_eq!((&older["type"], &older["format"]), (&json!("string"), &json!("int-or-string")));
+    let newer = &v3["components"]["schemas"][name];
+    assert_eq!(newer["oneOf"], json!([{"type": "string"}, {"type": "number"}]));
+}
+
+#[test]
 fn every_field_has_a_description() {
     let (_, v3) = documents();
     for (name, schema) in v3["components"]["schemas"].as_object().unwrap() {
