@@ -191,6 +191,7 @@ async fn prepare(
     strategy.prepare_create(&mut cx, &mut object)?;
     // The strategy may have set a `generateName` for an object that has neither.
     generate_name(&mut object);
+    check_applied_name(call, &object)?;
     if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), None, &mut object) {
         admission.await?;
     }
@@ -214,6 +215,19 @@ async fn prepare(
     object.remove(&["metadata", "resourceVersion"]);
     warnings.always.extend(validation::finalizer_warnings(&object, None));
     Ok(object)
+}
+
+/// Refuses an object to which the strategy has given another name than that in the URL, which only an apply has there.
+/// The client would never find what it has made.
+fn check_applied_name(call: &Call<'_>, object: &Object) -> Result<(), Status> {
+    let (name, url_name) = (object.name(), call.request.name.as_str());
+    if url_name.is_empty() || name == url_name {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the name of the object ({name}), which its spec says, does not match the name on the URL ({url_name}): \
+         metadata.name must be the same"
+    )))
 }
 
 /// Refuses values that are not in the enums of the schema. Later steps of a strategy read them as Rust enums.

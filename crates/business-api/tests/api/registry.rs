@@ -1,6 +1,7 @@
 //! Image namespaces and chart groups: a budget of the registry, prefixes that belong to one object, and their lives.
 
 use crate::support::{Client, World, child, project, until};
+use http::Method;
 use serde_json::{Value, json};
 
 const IMAGES: &str = "/namespaces/p/imagenamespaces";
@@ -84,6 +85,27 @@ async fn both_kinds_share_a_budget_and_a_refusal_names_the_registry() {
     assert!(below.message().contains("in the registry: hard cannot be 9Gi"), "{}", below.message());
     let unlimited = chart("e", Some("0"));
     admin.post(CHARTS, unlimited).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+/// Whoever applies looks for the object by the name to which it was sent, now and at the next time.
+#[tokio::test]
+async fn an_apply_makes_no_object_of_another_name() {
+    let (world, admin) = world(&json!({"imagenamespaces": "2"})).await;
+    let apply = async |name: &str| {
+        let mut object = image("web", None);
+        object["metadata"]["name"] = json!(name);
+        let path = format!("{IMAGES}/{name}?fieldManager=flux");
+        admin.send(Method::PATCH, &path, "application/apply-patch+yaml", Some(object)).await
+    };
+    let refused = apply("web-images").await;
+    assert_eq!(refused.code, 400, "{refused:?}");
+    let told =
+        "the name of the object (web), which its spec says, does not match the name on the URL (web-images)";
+    assert!(refused.message().starts_with(told), "{}", refused.message());
+    assert_eq!(admin.get(IMAGES).await.names(), [""; 0]);
+    assert_eq!(apply("web").await.expect(201)["metadata"]["name"], "web");
+    apply("web").await.expect(200);
     world.assert_books_agree().await;
 }
 
