@@ -50,7 +50,12 @@ impl Style {
 
     /// The style of an error: JSON if the client accepts nothing that is offered.
     pub(crate) fn of_error(headers: &HeaderMap, uri: &Uri) -> Self {
-        Self::of(headers, &Query::parse(uri.query()), ResponseKind::Failure).unwrap_or_default()
+        Self::of_failure(headers, &Query::parse(uri.query()))
+    }
+
+    /// The same, for a query that is parsed already.
+    pub(crate) fn of_failure(headers: &HeaderMap, query: &Query) -> Self {
+        Self::of(headers, query, ResponseKind::Failure).unwrap_or_default()
     }
 
     /// The style of a document about the server. Its route checks the clauses of `Accept` itself.

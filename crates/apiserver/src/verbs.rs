@@ -76,7 +76,6 @@ pub(crate) async fn run(
     request: Request<Body>,
 ) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let errors = Style::of_error(&parts.headers, &parts.uri);
     let Endpoint { resource, kind } = endpoint;
     let mut call = Call {
         api,
@@ -86,7 +85,7 @@ pub(crate) async fn run(
         endpoint: kind.endpoint(),
         query: Query::parse(parts.uri.query()),
         headers: parts.headers,
-        style: errors,
+        style: Style::default(),
         warnings: Vec::new(),
         heavy_permit: None,
     };
@@ -98,7 +97,10 @@ pub(crate) async fn run(
             })
         }
     };
-    let mut response = answer.unwrap_or_else(|status| response::error_response(&status, &errors));
+    let mut response = answer.unwrap_or_else(|status| {
+        let style = Style::of_failure(&call.headers, &call.query);
+        response::error_response(&status, &style)
+    });
     response::add_warnings(&mut response, &call.warnings);
     response
 }
