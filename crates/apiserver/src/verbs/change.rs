@@ -3,7 +3,7 @@
 
 use crate::resource::{Resource, StoredKind};
 use crate::store_status::{MODIFIED, status_of};
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 use crate::verbs::commit::{
     LiveObject, Warnings, changed_bytes_max, commit, growth_warnings, name_taken, new_state,
     retries_exhausted, write_context, written_entry,
@@ -121,20 +121,21 @@ pub(crate) async fn store_change(
     proposal: ProposedChange,
     warnings: &mut Warnings,
 ) -> Result<ChangeOutcome, Status> {
-    let ProposedChange { live, desired, may_grow, moves, note } = proposal;
-    warnings.always.extend(desired.warnings.iter().cloned());
-    let (versioned, now) = (desired.versioned, call.now());
-    let transition = Transition { live: &live.object, desired, moves };
-    let Some(Prepared { mut object, gone }) = prepare(call, stored, options, transition, warnings).await?
-    else {
+    let ProposedChange { live, mut desired, may_grow, moves, note } = proposal;
+    warnings.always.append(&mut desired.warnings);
+    let now = call.now();
+    let mut cx = WriteContext { versioned: desired.versioned, ..write_context(call, options.dry_run, &now) };
+    let transition = Transition { live: &live.object, desired, manager: &options.manager, moves };
+    let prepared = prepare(call, stored, transition, &mut cx, &mut warnings.always).await?;
+    warnings.accepted.append(&mut cx.warnings);
+    let Some(Prepared { mut object, effect }) = prepared else {
         return Ok(ChangeOutcome::Unchanged(live.unchanged()));
     };
-    let cx = write_context(call, options.dry_run, versioned, &now);
     let strategy = &stored.strategy;
     let extra = strategy.extra_right(&cx, Some(&live.object), &object);
     let free = call.growth(extra, &call.request.name).await?;
     strategy.check_update(&cx, &live.object, &object)?;
-    let hold = if gone { strategy.hold(&cx, &live.object) } else { None };
+    let hold = if effect == Effect::Delete { strategy.hold(&cx, &live.object) } else { None };
     let note = hold.as_ref().map_or(note, |held| format!("{}: {}", held.state.as_str(), held.reason));
     let bytes_max = changed_bytes_max(call, &live.entry, &object);
     let state = new_state(stored, &mut object, bytes_max)?;
@@ -146,14 +147,14 @@ pub(crate) async fn store_change(
         (false, _) => Growth::Refused,
     };
     let Entry { key, uid, .. } = &*live.entry;
-    let at = if moves { moves::target_key(key, &object) } else { key.clone() };
-    let change = if moves {
-        let last = moves::last_body(&live.entry)?;
-        Change::Move { to: at.clone(), expected, before, last, state }
-    } else if gone {
-        Change::Delete { expected, before, last: state }
-    } else {
-        Change::Update { expected, before, state }
+    let at = if effect == Effect::Move { moves::target_key(key, &object) } else { key.clone() };
+    let change = match effect {
+        Effect::Update => Change::Update { expected, before, state },
+        Effect::Delete => Change::Delete { expected, before, last: state },
+        Effect::Move => {
+            let last = moves::last_body(&live.entry)?;
+            Change::Move { to: at.clone(), expected, before, last, state }
+        }
     };
     let about_growth = if growth.is_allowed() { growth_warnings(stored, &change) } else { Vec::new() };
     let write = Write { key: key.clone(), uid: *uid, change, growth, hold };
@@ -172,7 +173,7 @@ pub(crate) async fn store_change(
         Err(Error::Refused(violations)) => {
             Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
         }
-        Err(Error::AlreadyExists { deleting }) if moves => {
+        Err(Error::AlreadyExists { deleting }) if effect == Effect::Move => {
             Ok(ChangeOutcome::Refused(name_taken(call, &at, deleting).await))
         }
         Err(error) => {
@@ -184,30 +185,41 @@ pub(crate) async fn store_change(
 /// An object, ready to be stored.
 struct Prepared {
     object: Object,
-    /// The object is being deleted and has no finalizers left: this write removes it.
-    gone: bool,
+    effect: Effect,
+}
+
+/// What a write does to its object in the store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Update,
+    /// The object is being deleted and has no finalizers left.
+    Delete,
+    /// It goes to another namespace.
+    Move,
 }
 
 /// The desired state of an object, and the state that was read.
 struct Transition<'a> {
     live: &'a Object,
     desired: DesiredState,
+    /// The field manager of the write.
+    manager: &'a str,
     moves: bool,
 }
 
-/// Turns the desired state into the state to store; `None` if nothing changes.
+/// Turns the desired state into the state to store; `None` if nothing changes. `sent_warnings` gets those about what the
+/// client has sent, even if the write is refused.
 async fn prepare(
     call: &Call<'_>,
     stored: &StoredKind,
-    options: &WriteOptions,
     transition: Transition<'_>,
-    warnings: &mut Warnings,
+    cx: &mut WriteContext<'_>,
+    sent_warnings: &mut Vec<String>,
 ) -> Result<Option<Prepared>, Status> {
-    let Transition { live, desired, moves } = transition;
+    let Transition { live, desired, manager, moves } = transition;
     let (resource, strategy) = (&*call.resource, &*stored.strategy);
     check_revision(resource, strategy, live, &desired.object)?;
-    let (track, now) = (desired.track, call.now());
-    let mut cx = write_context(call, options.dry_run, desired.versioned, &now);
+    let track = desired.track;
     let mut new = keep_owned_fields(stored, call.endpoint, live, desired);
     let is_whole_object = is_whole_object(stored, call.endpoint);
     if is_whole_object {
@@ -217,17 +229,17 @@ async fn prepare(
         Box::pin(moves::check(call, live, &new)).await?;
     }
     keep_identity(live, &mut new);
-    warnings.always.extend(validation::dedup_owner_references(&mut new));
+    sent_warnings.extend(validation::dedup_owner_references(&mut new));
     // A spec that an earlier release accepted, and that does not change, stays valid.
     if is_whole_object && !has_same_spec(stored, live, &new) {
         check_enum_values(resource, live, &new)?;
     }
-    strategy.prepare_update(&mut cx, live, &mut new)?;
-    if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), Some(live), &mut new) {
+    strategy.prepare_update(cx, live, &mut new)?;
+    if let Some(admission) = strategy.admit(cx, call.view(At::Any), Some(live), &mut new) {
         admission.await?;
     }
     if track {
-        let write = field_writer(call, &options.manager, &now);
+        let write = field_writer(call, manager, cx.now);
         let reset_fields = ResetFields::of(resource, stored, call.endpoint);
         new = reset_fields.track(resource, |field_manager| field_manager.update(Some(live), new, write));
     }
@@ -239,18 +251,21 @@ async fn prepare(
     } else {
         validation::object_meta_update(&new, live)
     };
-    errors.extend(strategy.validate_update(&mut cx, live, &new));
-    warnings.accepted.append(&mut cx.warnings);
+    errors.extend(strategy.validate_update(cx, live, &new));
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.gvk, new.name(), &errors));
     }
     owner_references::check(call, Some(live), &new).await?;
-    let gone = new.is_deleting() && new.finalizers().next().is_none() && strategy.waits_for(&new).is_none();
-    if !gone && is_unchanged(live, &new) {
-        return Ok(None);
-    }
-    warnings.always.extend(validation::finalizer_warnings(&new, Some(live)));
-    Ok(Some(Prepared { object: new, gone }))
+    let is_gone =
+        new.is_deleting() && new.finalizers().next().is_none() && strategy.waits_for(&new).is_none();
+    let effect = match (moves, is_gone) {
+        (true, _) => Effect::Move,
+        (false, true) => Effect::Delete,
+        (false, false) if is_unchanged(live, &new) => return Ok(None),
+        (false, false) => Effect::Update,
+    };
+    sent_warnings.extend(validation::finalizer_warnings(&new, Some(live)));
+    Ok(Some(Prepared { object: new, effect }))
 }
 
 /// Refuses values that are not in the enums of the schema. Later steps of a strategy read them as Rust enums.

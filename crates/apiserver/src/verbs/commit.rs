@@ -36,19 +36,14 @@ impl Warnings {
     }
 }
 
-/// The context of a write for the strategy.
-pub(crate) fn write_context<'a>(
-    call: &'a Call<'_>,
-    dry_run: bool,
-    versioned: bool,
-    now: &'a str,
-) -> WriteContext<'a> {
+/// The context for the strategy of a write without a `resourceVersion` as its precondition.
+pub(crate) fn write_context<'a>(call: &'a Call<'_>, dry_run: bool, now: &'a str) -> WriteContext<'a> {
     WriteContext {
         caller: &call.cx.caller,
         visibility: call.cx.access.visibility(),
         endpoint: call.endpoint,
         dry_run,
-        versioned,
+        versioned: false,
         now,
         warnings: Vec::new(),
     }

@@ -2,7 +2,7 @@
 
 use crate::resource::{Resource, StoredKind};
 use crate::store_status::status_of;
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 use crate::verbs::commit::{
     OBJECT_BYTES_MAX, Warnings, commit, growth_warnings, name_taken, new_state, write_context, written_entry,
 };
@@ -120,7 +120,7 @@ async fn try_insert(
             Ok(entry)
         }
         Err(Error::Refused(violations)) => {
-            let cx = write_context(call, options.dry_run, false, &now);
+            let cx = write_context(call, options.dry_run, &now);
             Err(CreateFailure::Other(stored.strategy.refusal(&cx, &object, &violations)))
         }
         Err(error) => Err(Box::pin(refused(call, stored, &object, &key, error)).await),
@@ -151,13 +151,16 @@ async fn refused(
 pub(crate) async fn prepare_write(
     call: &Call<'_>,
     stored: &StoredKind,
-    new: NewObject,
+    mut new: NewObject,
     options: &WriteOptions,
     warnings: &mut Warnings,
 ) -> Result<(Object, Write), Status> {
     let (now, uid) = (call.now(), Uuid::new_v4());
-    let mut object = prepare(call, stored, new, options, uid, warnings).await?;
-    let cx = write_context(call, options.dry_run, false, &now);
+    let mut cx = write_context(call, options.dry_run, &now);
+    set_system_fields(&mut new.object, uid, &now);
+    let mut object = prepare(call, stored, new, &options.manager, &mut cx).await?;
+    warnings.accepted.append(&mut cx.warnings);
+    warnings.always.extend(validation::finalizer_warnings(&object, None));
     let extra = stored.strategy.extra_right(&cx, None, &object);
     let growth = call.growth(extra, object.name()).await?;
     let change = Change::Create(new_state(stored, &mut object, OBJECT_BYTES_MAX)?);
@@ -167,43 +170,43 @@ pub(crate) async fn prepare_write(
     Ok((object, Write { key, uid, change, growth, hold: None }))
 }
 
-/// Turns the object into the state to store, and validates it.
-async fn prepare(
-    call: &Call<'_>,
-    stored: &StoredKind,
-    new: NewObject,
-    options: &WriteOptions,
-    uid: Uuid,
-    warnings: &mut Warnings,
-) -> Result<Object, Status> {
-    let NewObject { mut object, track } = new;
-    let (resource, strategy, now) = (&*call.resource, &*stored.strategy, call.now());
+fn set_system_fields(object: &mut Object, uid: Uuid, now: &str) {
     for field in SYSTEM_FIELDS {
         object.remove(&["metadata", field]);
     }
     object.set(&["metadata", "uid"], Value::from(uid.to_string()));
-    object.set(&["metadata", "creationTimestamp"], Value::from(now.as_str()));
+    object.set(&["metadata", "creationTimestamp"], Value::from(now));
     object.set(&["metadata", "generation"], Value::from(1));
+}
+
+/// Turns an object that has its system fields into the state to store, and validates it.
+async fn prepare(
+    call: &Call<'_>,
+    stored: &StoredKind,
+    new: NewObject,
+    manager: &str,
+    cx: &mut WriteContext<'_>,
+) -> Result<Object, Status> {
+    let NewObject { mut object, track } = new;
+    let (resource, strategy) = (&*call.resource, &*stored.strategy);
     generate_name(&mut object);
     reset_at_create(stored, &mut object);
     check_enum_values(resource, strategy, &object)?;
-    let mut cx = write_context(call, options.dry_run, false, &now);
-    strategy.prepare_create(&mut cx, &mut object)?;
+    strategy.prepare_create(cx, &mut object)?;
     // The strategy may have set a `generateName` for an object that has neither.
     generate_name(&mut object);
     check_applied_name(call, &object)?;
-    if let Some(admission) = strategy.admit(&mut cx, call.view(At::Any), None, &mut object) {
+    if let Some(admission) = strategy.admit(cx, call.view(At::Any), None, &mut object) {
         admission.await?;
     }
     // `managedFields` that cannot be read are dropped without an error.
     if track {
-        let write = field_writer(call, &options.manager, &now);
+        let write = field_writer(call, manager, cx.now);
         let reset_fields = ResetFields::of(resource, stored, call.endpoint);
         object = reset_fields.track(resource, |field_manager| field_manager.update(None, object, write));
     }
     let mut errors = validation::object_meta(&object, resource.namespaced, strategy.name_rule());
-    errors.extend(strategy.validate_create(&mut cx, &object));
-    warnings.accepted.append(&mut cx.warnings);
+    errors.extend(strategy.validate_create(cx, &object));
     if !errors.is_empty() {
         return Err(Status::invalid(&resource.gvk, object.name(), &errors));
     }
@@ -213,7 +216,6 @@ async fn prepare(
         return Err(Status::failure(500, "", "resourceVersion should not be set on objects to be created"));
     }
     object.remove(&["metadata", "resourceVersion"]);
-    warnings.always.extend(validation::finalizer_warnings(&object, None));
     Ok(object)
 }
 

@@ -4,6 +4,7 @@
 use crate::resource::StoredKind;
 use crate::response::{ResponseKind, Style, document_response};
 use crate::store_status::status_of;
+use crate::strategy::WriteContext;
 use crate::verbs::commit::{Warnings, write_context};
 use crate::verbs::create::{NewObject, prepare_write};
 use crate::verbs::options::{WriteKind, WriteOptions};
@@ -78,6 +79,12 @@ struct PreparedCreate {
     warnings: Vec<String>,
 }
 
+/// An object whose write is in the batch.
+struct BatchObject {
+    object: Object,
+    warnings: Vec<String>,
+}
+
 struct RejectedItem {
     at: usize,
     status: Status,
@@ -85,19 +92,22 @@ struct RejectedItem {
 
 #[derive(Default)]
 struct Batch {
-    prepared: Vec<PreparedCreate>,
+    writes: Vec<Write>,
+    /// In the order of `writes`.
+    objects: Vec<BatchObject>,
     keys: BTreeSet<Key>,
     refused: Vec<RejectedItem>,
 }
 
 impl Batch {
     fn take(&mut self, prepared: PreparedCreate, at: usize, call: &Call<'_>) {
-        if self.keys.insert(prepared.write.key.clone()) {
-            self.prepared.push(prepared);
+        let PreparedCreate { object, write, warnings } = prepared;
+        if self.keys.insert(write.key.clone()) {
+            self.writes.push(write);
+            self.objects.push(BatchObject { object, warnings });
         } else {
-            let about = call.resource.group_resource();
-            self.refused
-                .push(RejectedItem { at, status: Status::already_exists(&about, prepared.object.name()) });
+            let status = Status::already_exists(&call.resource.group_resource(), object.name());
+            self.refused.push(RejectedItem { at, status });
         }
     }
 }
@@ -128,18 +138,18 @@ async fn decide(
     batch: Batch,
     dry_run: bool,
 ) -> Result<Vec<Object>, Status> {
-    let Batch { prepared, mut refused, .. } = batch;
-    let of = prepared.len() + refused.len();
+    let Batch { writes, objects: created, mut refused, .. } = batch;
+    let of = created.len() + refused.len();
     if !refused.is_empty() {
         return Err(rejection(of, &refused));
     }
-    let writes = prepared.iter().map(|prepared| prepared.write.clone()).collect();
     let answers = call.api.store.write_together(&call.cx.access, writes, dry_run).await;
     let answers = answers.map_err(|error| status_of(&error, &call.resource.group_resource(), ""))?;
     let now = call.now();
-    for (at, (answer, prepared)) in answers.iter().zip(&prepared).enumerate() {
+    let cx = write_context(call, dry_run, &now);
+    for (at, (answer, created)) in answers.iter().zip(&created).enumerate() {
         if let Err(error) = answer {
-            refused.push(RejectedItem { at, status: refusal(call, stored, &prepared.object, error, &now) });
+            refused.push(RejectedItem { at, status: refusal(call, stored, &cx, &created.object, error) });
         }
     }
     if !refused.is_empty() {
@@ -147,7 +157,7 @@ async fn decide(
     }
     call.record_collection_change(of, dry_run);
     let mut objects = Vec::with_capacity(of);
-    for (answer, PreparedCreate { mut object, warnings, .. }) in answers.into_iter().zip(prepared) {
+    for (answer, BatchObject { mut object, warnings }) in answers.into_iter().zip(created) {
         call.warnings.extend(warnings);
         if let Ok(revision) = answer.as_ref() {
             object.set(&["metadata", "resourceVersion"], json!(revision.to_string()));
@@ -157,11 +167,15 @@ async fn decide(
     Ok(objects)
 }
 
-fn refusal(call: &Call<'_>, stored: &StoredKind, object: &Object, error: &Error, now: &str) -> Status {
+fn refusal(
+    call: &Call<'_>,
+    stored: &StoredKind,
+    cx: &WriteContext<'_>,
+    object: &Object,
+    error: &Error,
+) -> Status {
     match error {
-        Error::Refused(violations) => {
-            stored.strategy.refusal(&write_context(call, false, false, now), object, violations)
-        }
+        Error::Refused(violations) => stored.strategy.refusal(cx, object, violations),
         error => status_of(error, &call.resource.group_resource(), object.name()),
     }
 }

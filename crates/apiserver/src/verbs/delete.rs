@@ -5,6 +5,7 @@ use crate::request::Verb;
 use crate::resource::StoredKind;
 use crate::response::{self, PROTOBUF};
 use crate::store_status::status_of;
+use crate::strategy::WriteContext;
 use crate::verbs::commit::{
     LiveObject, Warnings, commit, new_state, retries_exhausted, write_context, written_entry,
 };
@@ -162,7 +163,10 @@ async fn attempt(
     }
     check_preconditions(call, &live.object, options)?;
     let now = call.now();
-    let cx = write_context(call, options.dry_run, options.resource_version.is_some(), &now);
+    let mut cx = WriteContext {
+        versioned: options.resource_version.is_some(),
+        ..write_context(call, options.dry_run, &now)
+    };
     stored.strategy.check_delete(&cx, &live.object)?;
     let waits = stored.strategy.waits_for(&live.object);
     if live.object.is_deleting()
@@ -170,24 +174,26 @@ async fn attempt(
     {
         return Ok(DeleteOutcome::Blocked(Status::conflict(&about, live.object.name(), text)));
     }
-    let prepared = prepare(call, stored, &live.object, waits.is_some(), options, warnings)?;
-    let Some(Prepared { mut object, gone }) = prepared else {
-        if at == At::Any {
-            // Nothing is written, so the store would not notice that the object is gone meanwhile and that another one
-            // has its name.
-            return Ok(DeleteOutcome::Conflict);
+    let (mut object, is_removed) = match prepare(stored, &live.object, options, waits.is_some(), &mut cx)? {
+        Prepared::Removed(object) => (object, true),
+        Prepared::Terminating(object) => (object, false),
+        // Nothing is written, so the store would not notice that the object is gone meanwhile and that another one has
+        // its name.
+        Prepared::Unchanged if at == At::Any => return Ok(DeleteOutcome::Conflict),
+        Prepared::Unchanged => {
+            let removal = Removal::Terminating(live.unchanged());
+            return Ok(DeleteOutcome::Applied(live.entry.revision, removal));
         }
-        return Ok(DeleteOutcome::Applied(live.entry.revision, Removal::Terminating(live.unchanged())));
     };
+    warnings.accepted.append(&mut cx.warnings);
     // A deletion adds little, and is never refused for the object's size.
     let state = new_state(stored, &mut object, usize::MAX)?;
     let body = Bytes::from(state.body.clone());
     let (expected, before) = (live.entry.revision, live.before(stored)?);
-    let hold = if gone { stored.strategy.hold(&cx, &live.object) } else { None };
-    let change = if gone {
-        Change::Delete { expected, before, last: state }
+    let (change, hold) = if is_removed {
+        (Change::Delete { expected, before, last: state }, stored.strategy.hold(&cx, &live.object))
     } else {
-        Change::Update { expected, before, state }
+        (Change::Update { expected, before, state }, None)
     };
     let uid = live.entry.uid;
     let write = Write { key: key.clone(), uid, change, growth: Growth::Refused, hold };
@@ -201,10 +207,8 @@ async fn attempt(
         Err(error) => return Ok(DeleteOutcome::Refused(status_of(&error, &about, &key.name))),
     };
     let entry = written_entry(key, uid, revision, body);
-    Ok(DeleteOutcome::Applied(
-        expected,
-        if gone { Removal::Removed(entry) } else { Removal::Terminating(entry) },
-    ))
+    let removal = if is_removed { Removal::Removed(entry) } else { Removal::Terminating(entry) };
+    Ok(DeleteOutcome::Applied(expected, removal))
 }
 
 fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) -> Result<(), Status> {
@@ -234,42 +238,41 @@ fn check_preconditions(call: &Call<'_>, live: &Object, options: &DeleteOptions) 
     }
 }
 
-/// The state to store.
-struct Prepared {
-    object: Object,
-    /// This write removes it.
-    gone: bool,
+/// What a deletion makes of the object now.
+enum Prepared {
+    /// It is removed; this is its last state.
+    Removed(Object),
+    /// It gets this state, and waits.
+    Terminating(Object),
+    /// It is terminating already, and nothing changes.
+    Unchanged,
 }
 
-/// The state to store; `None` if nothing changes, since the object is terminating already.
+/// The state to store. With `waits`, the object's strategy waits for something.
 fn prepare(
-    call: &Call<'_>,
     stored: &StoredKind,
     live: &Object,
-    waits: bool,
     options: &DeleteOptions,
-    warnings: &mut Warnings,
-) -> Result<Option<Prepared>, Status> {
+    waits: bool,
+    cx: &mut WriteContext<'_>,
+) -> Result<Prepared, Status> {
     let finalizers = finalizers_after(live, options);
     let mut object = live.clone();
     set_finalizers(&mut object, &finalizers);
     if !waits && finalizers.is_empty() {
-        return Ok(Some(Prepared { object, gone: true }));
+        return Ok(Prepared::Removed(object));
     }
     if !live.is_deleting() {
-        let now = call.now();
-        let mut cx = write_context(call, options.dry_run, options.resource_version.is_some(), &now);
-        object.set(&["metadata", "deletionTimestamp"], Value::from(now.as_str()));
+        object.set(&["metadata", "deletionTimestamp"], Value::from(cx.now));
         if !waits {
             object.set(&["metadata", "deletionGracePeriodSeconds"], Value::from(0));
         }
         if live.generation() > 0 {
             object.set(&["metadata", "generation"], Value::from(live.generation().saturating_add(1)));
         }
-        stored.strategy.prepare_delete(&mut cx, &mut object)?;
-        warnings.accepted.append(&mut cx.warnings);
+        stored.strategy.prepare_delete(cx, &mut object)?;
     }
-    Ok((!is_unchanged(live, &object)).then_some(Prepared { object, gone: false }))
+    Ok(if is_unchanged(live, &object) { Prepared::Unchanged } else { Prepared::Terminating(object) })
 }
 
 /// The finalizers of the object: the options decide those of the garbage collector, all others stay.

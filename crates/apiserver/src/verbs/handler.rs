@@ -62,7 +62,7 @@ async fn handle_get(
 ) -> Result<Response<Body>, Status> {
     let live = LiveObject::read(call, &call.key(stored), At::Latest).await?;
     let now = call.now();
-    let mut cx = write_context(call, false, false, &now);
+    let mut cx = write_context(call, false, &now);
     let action = Action { verb: Verb::Get, object: &live.object, body: None, query: &call.query };
     let output = handler.handle(&mut cx, call.view(At::Latest), action).await?;
     let warnings = std::mem::take(&mut cx.warnings);
@@ -123,7 +123,7 @@ async fn attempt(
     let HandlerCall { stored, handler, body_object, options } = *handler_call;
     let live = LiveObject::read(call, &call.key(stored), at).await?;
     let now = call.now();
-    let mut cx = write_context(call, options.dry_run, false, &now);
+    let mut cx = write_context(call, options.dry_run, &now);
     let action =
         Action { verb: call.request.verb, object: &live.object, body: body_object, query: &call.query };
     let output = handler.handle(&mut cx, call.view(at), action).await?;
