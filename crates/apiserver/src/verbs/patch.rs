@@ -55,7 +55,8 @@ pub(crate) async fn patch(
     let (name, namespace) = (call.request.name.clone(), call.request.namespace.clone());
     let entry = change(call, stored, &options, |live| {
         let Resource { gvk, schema, .. } = &*resource;
-        let mut desired = patched(kind, gvk, schema, live, &bytes, options.validation)?;
+        let validation = options.validation;
+        let mut desired = PatchRequest { kind, patch: &bytes, gvk, schema, validation }.apply(live)?;
         check_identity(&resource, &name, &namespace, &mut desired.object)?;
         Ok(desired)
     });
@@ -63,64 +64,75 @@ pub(crate) async fn patch(
     call.respond(StatusCode::OK, &entry)
 }
 
-/// Applies the patch to the live object.
-fn patched(
+/// A patch of an object of one kind.
+struct PatchRequest<'a> {
     kind: PatchType,
-    gvk: &GroupVersionKind,
-    schema: &Schema,
-    live: &Object,
-    patch: &[u8],
+    patch: &'a [u8],
+    gvk: &'a GroupVersionKind,
+    schema: &'a Schema,
     validation: FieldValidation,
-) -> Result<DesiredState, Status> {
-    let document = || Value::Object(live.as_map().clone());
-    let applied = |document: Value| {
-        let patched = match kind {
-            PatchType::Json => json_patch(document, patch),
-            PatchType::Strategic => strategic_merge_patch(document, patch, schema),
-            PatchType::Merge | PatchType::Apply => merge_patch(document, patch),
+}
+
+/// A patched document without its unknown fields.
+struct PrunedDocument {
+    document: Value,
+    /// The errors about unknown fields, and about repeated keys of the patch.
+    strict_errors: Vec<String>,
+    /// Whether the patch names a revision.
+    versioned: bool,
+}
+
+impl PatchRequest<'_> {
+    /// Applies the patch to the live object.
+    fn apply(&self, live: &Object) -> Result<DesiredState, Status> {
+        let Self { gvk, schema, .. } = *self;
+        let live_document = || Value::Object(live.as_map().clone());
+        let mut patched = self.apply_to(live_document())?;
+        if self.validation == FieldValidation::Ignore {
+            patched.strict_errors.clear();
+        }
+        if !patched.strict_errors.is_empty() {
+            // Fields that a later release has stored are unknown too, but do not come from the patch.
+            let mut pruned_live = live_document();
+            let has_unknown =
+                decode::prune_and_check(&mut pruned_live, schema).is_ok_and(|unknown| !unknown.is_empty());
+            if has_unknown && let Ok(again) = self.apply_to(pruned_live) {
+                patched = PrunedDocument { versioned: patched.versioned, ..again };
+            }
+        }
+        let PrunedDocument { document, strict_errors, versioned } = patched;
+        if self.validation == FieldValidation::Strict && !strict_errors.is_empty() {
+            return Err(self.invalid(&decode::DecodeError::Strict(strict_errors).to_string()));
+        }
+        let mut object = Object::new(document)
+            .map_err(|other| self.invalid(&format!("the result is no object: {other}")))?;
+        body::set_kind(&mut object, gvk);
+        decode::apply_defaults(&mut object, schema).map_err(|error| self.invalid(&error.to_string()))?;
+        Ok(DesiredState { object, track: true, versioned, warnings: strict_errors })
+    }
+
+    /// Applies the patch to a document, and checks the result against the schema.
+    fn apply_to(&self, document: Value) -> Result<PrunedDocument, Status> {
+        let patched = match self.kind {
+            PatchType::Json => json_patch(document, self.patch),
+            PatchType::Strategic => strategic_merge_patch(document, self.patch, self.schema),
+            PatchType::Merge | PatchType::Apply => merge_patch(document, self.patch),
         };
-        let patched = patched.map_err(|error| {
+        let Patched { mut document, mut strict_errors, revisions } = patched.map_err(|error| {
             tracing::debug!(?error, "patch does not fit");
             error.status()
         })?;
-        let versioned = patched.revisions.iter().any(|text| !has_no_revision(text));
-        prune_patched(patched, gvk, schema, patch).map(|(shaped, dropped)| (shaped, dropped, versioned))
-    };
-    let (mut shaped, mut dropped, versioned) = applied(document())?;
-    if validation == FieldValidation::Ignore {
-        dropped.clear();
+        nul::check(self.patch, &document)?;
+        body::check_kind(&document, self.gvk)?;
+        let unknown = decode::prune_and_check(&mut document, self.schema);
+        strict_errors.extend(unknown.map_err(|error| self.invalid(&error.to_string()))?);
+        let versioned = revisions.iter().any(|text| !has_no_revision(text));
+        Ok(PrunedDocument { document, strict_errors, versioned })
     }
-    if !dropped.is_empty() {
-        // Fields that a later release has stored are unknown too, but do not come from the patch.
-        let mut known = document();
-        let has_others = decode::prune_and_check(&mut known, schema).is_ok_and(|others| !others.is_empty());
-        if has_others && let Ok(again) = applied(known) {
-            (shaped, dropped, _) = again;
-        }
-    }
-    if validation == FieldValidation::Strict && !dropped.is_empty() {
-        return Err(invalid_patch(patch, &decode::DecodeError::Strict(dropped).to_string()));
-    }
-    let mut object = Object::new(shaped)
-        .map_err(|other| invalid_patch(patch, &format!("the result is no object: {other}")))?;
-    body::set_kind(&mut object, gvk);
-    decode::apply_defaults(&mut object, schema).map_err(|error| invalid_patch(patch, &error.to_string()))?;
-    Ok(DesiredState { object, track: true, versioned, warnings: dropped })
-}
 
-/// Checks the patched document against the schema. Returns it without its unknown fields, and the errors about these.
-fn prune_patched(
-    patched: Patched,
-    gvk: &GroupVersionKind,
-    schema: &Schema,
-    patch: &[u8],
-) -> Result<(Value, Vec<String>), Status> {
-    let Patched { mut document, strict_errors: mut dropped, revisions: _ } = patched;
-    nul::check(patch, &document)?;
-    body::check_kind(&document, gvk)?;
-    let unknown = decode::prune_and_check(&mut document, schema);
-    dropped.extend(unknown.map_err(|error| invalid_patch(patch, &error.to_string()))?);
-    Ok((document, dropped))
+    fn invalid(&self, why: &str) -> Status {
+        invalid_patch(self.patch, why)
+    }
 }
 
 fn invalid_patch(patch: &[u8], why: &str) -> Status {
@@ -174,7 +186,9 @@ mod tests {
         let live = Object::new(live).unwrap();
         let of = |kind, patch: &Value, validation| {
             let patch = patch.to_string();
-            let done = patched(kind, &gvk, &schema, &live, patch.as_bytes(), validation);
+            let request =
+                PatchRequest { kind, patch: patch.as_bytes(), gvk: &gvk, schema: &schema, validation };
+            let done = request.apply(&live);
             done.map(|done| (done.object.get(&["spec"]).cloned().unwrap_or_default(), done.warnings))
         };
         let text = json!({"spec": {"text": "t"}});
