@@ -1,5 +1,6 @@
 //! Lists are written in chunks from the bytes in the cache: a large list is never whole in memory.
 
+use crate::response::render::Envelope;
 use crate::response::{Media, Renderer, Style, body_response, bytes_response, rendered_response};
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -28,15 +29,14 @@ pub(crate) async fn list_response(
     items: Vec<Arc<Entry>>,
     style: &Style,
 ) -> Response<Body> {
-    let (head, separator, end) = renderer.envelope(meta, &items).await;
+    let Envelope { before, separator, after } = renderer.envelope(meta, &items).await;
     let mut chunks = Chunks {
-        head: Some(head),
+        before: Some(before),
         separator,
-        end,
+        after: Some(after),
         items: items.into_iter(),
         renderer,
-        first: true,
-        done: false,
+        is_first: true,
     };
     let mut start = BytesMut::new();
     let media = style.accepted.media;
@@ -72,33 +72,32 @@ fn body_of(chunks: impl Iterator<Item = Bytes> + Send + 'static) -> Body {
 }
 
 struct Chunks {
-    head: Option<Bytes>,
+    /// Until it is written.
+    before: Option<Bytes>,
     separator: &'static [u8],
-    end: Bytes,
+    /// Until it is written, which is the end.
+    after: Option<Bytes>,
     items: std::vec::IntoIter<Arc<Entry>>,
     renderer: Renderer,
-    first: bool,
-    done: bool,
+    /// Whether the next element is the first one.
+    is_first: bool,
 }
 
 impl Iterator for Chunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        if self.done {
-            return None;
-        }
+        self.after.as_ref()?;
         let mut chunk = BytesMut::with_capacity(if self.items.len() > 16 { CHUNK_BYTES } else { 4096 });
-        if let Some(head) = self.head.take() {
-            chunk.put_slice(&head);
+        if let Some(before) = self.before.take() {
+            chunk.put_slice(&before);
         }
         while chunk.len() < CHUNK_BYTES {
             let Some(entry) = self.items.next() else {
-                chunk.put_slice(&self.end);
-                self.done = true;
+                chunk.put_slice(&self.after.take().unwrap_or_default());
                 break;
             };
-            if !std::mem::replace(&mut self.first, false) {
+            if !std::mem::replace(&mut self.is_first, false) {
                 chunk.put_slice(self.separator);
             }
             self.renderer.element(&entry, &mut chunk);

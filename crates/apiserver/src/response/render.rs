@@ -36,6 +36,14 @@ impl IncludeObject {
     }
 }
 
+/// The bytes before, between and after the elements of a list.
+#[derive(Debug)]
+pub(crate) struct Envelope {
+    pub(crate) before: Bytes,
+    pub(crate) separator: &'static [u8],
+    pub(crate) after: Bytes,
+}
+
 /// Renders objects of one kind in one form.
 #[derive(Clone, Debug)]
 pub(crate) struct Renderer {
@@ -86,23 +94,23 @@ impl Renderer {
         }
     }
 
-    /// The bytes before, between and after the elements of a list.
-    pub(crate) async fn envelope(
-        &self,
-        meta: &ListMeta,
-        items: &[Arc<Entry>],
-    ) -> (Bytes, &'static [u8], Bytes) {
+    /// The bytes around the elements of a list.
+    pub(crate) async fn envelope(&self, meta: &ListMeta, items: &[Arc<Entry>]) -> Envelope {
         match self.form {
             Form::PartialList(version) if self.media == Media::Protobuf => {
                 let (before, after) = protobuf::envelope(version, meta, items).await;
-                (before, b"", after)
+                Envelope { before, separator: b"", after }
             }
             _ if self.media == Media::Yaml => {
                 let (before, after) =
                     yaml::envelope(self.head(meta, true).as_bytes(), b"]}", items.is_empty());
-                (before, b"", after)
+                Envelope { before, separator: b"", after }
             }
-            _ => (Bytes::from(self.head(meta, true)), b",", Bytes::from_static(b"]}")),
+            _ => Envelope {
+                before: Bytes::from(self.head(meta, true)),
+                separator: b",",
+                after: Bytes::from_static(b"]}"),
+            },
         }
     }
 
