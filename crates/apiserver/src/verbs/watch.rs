@@ -55,26 +55,20 @@ pub(crate) async fn watch(call: &mut Call<'_>, stored: &StoredKind) -> Result<Re
     let opened = call.api.store.watch(&call.cx.access, &WatchQuery { selection, from }).await;
     let body = match opened {
         Ok(watch) => {
-            let end = Instant::now() + lifetime(options.timeout_seconds);
-            let bookmarks = options.bookmarks.then_some(Bookmarks { next: Some(Instant::now()) });
-            let draining = call.api.draining.clone();
             let authorization = call.cx.stream_authorization.take();
-            let gate = authorization.as_deref().and_then(StreamAuthorization::visibility_gate);
-            let revoked = authorization.map(|authorization| authorization.revoked().boxed());
-            let initial = matches!(from, WatchFrom::State(_));
-            let (held_event, ended, last_sent) = (None, false, None);
             let mut stream = WatchStream {
                 watch,
                 frames,
-                bookmarks,
-                initial,
-                end,
-                draining,
-                gate,
-                revoked,
-                held_event,
-                ended,
-                last_sent,
+                allows_bookmarks: options.bookmarks,
+                next_bookmark: None,
+                initial: matches!(from, WatchFrom::State(_)),
+                end: Instant::now() + lifetime(options.timeout_seconds),
+                draining: call.api.draining.clone(),
+                gate: authorization.as_deref().and_then(StreamAuthorization::visibility_gate),
+                revoked: authorization.map(|authorization| authorization.revoked().boxed()),
+                held_event: None,
+                ended: false,
+                last_sent: None,
             };
             stream.schedule_bookmark();
             let chunks = stream::unfold(Box::new(stream), |mut stream| async move {
@@ -130,16 +124,13 @@ async fn revoked(revoked: &mut Option<BoxFuture<'static, Revocation>>) -> Revoca
     }
 }
 
-/// When bookmarks are due.
-struct Bookmarks {
-    next: Option<Instant>,
-}
-
 struct WatchStream {
     watch: store::watch::Watch,
     frames: Frames,
-    /// `None` if the client did not allow them.
-    bookmarks: Option<Bookmarks>,
+    /// Whether the client allows bookmarks.
+    allows_bookmarks: bool,
+    /// When the next regular bookmark is due, if there is to be one.
+    next_bookmark: Option<Instant>,
     /// Whether the initial state is still being sent. There are no bookmarks until its end.
     initial: bool,
     end: Instant,
@@ -281,10 +272,10 @@ impl WatchStream {
             Ok(WatchItem::Event { op, entry, frame }) => Some(self.frames.event(op, &entry, &frame)),
             Ok(WatchItem::InitialEnd(revision)) => {
                 let first = std::mem::take(&mut self.initial);
-                (first && self.bookmarks.is_some()).then(|| self.frames.bookmark(revision, true))
+                (first && self.allows_bookmarks).then(|| self.frames.bookmark(revision, true))
             }
             Ok(WatchItem::Bookmark(revision)) => {
-                self.bookmarks.is_some().then(|| self.frames.bookmark(revision, false))
+                self.allows_bookmarks.then(|| self.frames.bookmark(revision, false))
             }
             Err(end) => {
                 self.ended = true;
@@ -295,16 +286,18 @@ impl WatchStream {
     }
 
     fn bookmark_due(&self) -> Option<Instant> {
-        if self.initial { None } else { self.bookmarks.as_ref()?.next }
+        self.next_bookmark.filter(|_| !self.initial)
     }
 
     /// Sets when the next bookmark is due: about every minute, and shortly before the end.
     fn schedule_bookmark(&mut self) {
-        let Some(bookmarks) = &mut self.bookmarks else { return };
+        if !self.allows_bookmarks {
+            return;
+        }
         let Some(last) = self.end.checked_sub(LAST_BOOKMARK_BEFORE_END) else { return };
         let now = Instant::now();
         let regular = now + BOOKMARK_INTERVAL.mul_f64(0.75 + rand::random::<f64>() / 2.0);
-        bookmarks.next = (now < last).then(|| regular.min(last));
+        self.next_bookmark = (now < last).then(|| regular.min(last));
     }
 }
 
