@@ -64,18 +64,20 @@ pub(super) fn acknowledged_write(write: &Write, revision: Revision, connection: 
 /// The events of a write that was made; `revision` is that of the last one.
 pub(super) fn written_events(write: Write, revision: Revision) -> impl Iterator<Item = WrittenEvent> {
     let Write { key, uid, change, .. } = write;
-    let (at, body, before, deleted, left) = match change {
-        Change::Create(state) => (key, state.body, None, false, None),
-        Change::Update { before, state, .. } => (key, state.body, Some(before.attributes), false, None),
-        Change::Delete { before, last, .. } => (key, last.body, Some(before.attributes), true, None),
+    let event = |key, body, before| WrittenEvent { key, uid, revision, body, deleted: false, before };
+    let (left, newest) = match change {
+        Change::Create(state) => (None, event(key, state.body, None)),
+        Change::Update { before, state, .. } => (None, event(key, state.body, Some(before.attributes))),
+        Change::Delete { before, last, .. } => {
+            let deletion = event(key, last.body, Some(before.attributes));
+            (None, WrittenEvent { deleted: true, ..deletion })
+        }
         Change::Move { to, before, last, state, .. } => {
             let revision = Revision(revision.0.saturating_sub(1));
-            let before = Some(before.attributes);
-            let left = WrittenEvent { key, uid, revision, body: last, deleted: true, before };
-            (to, state.body, None, false, Some(left))
+            let deletion = event(key, last, Some(before.attributes));
+            (Some(WrittenEvent { revision, deleted: true, ..deletion }), event(to, state.body, None))
         }
     };
-    let newest = WrittenEvent { key: at, uid, revision, body, deleted, before };
     left.into_iter().chain(std::iter::once(newest))
 }
 
