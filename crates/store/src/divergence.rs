@@ -94,22 +94,29 @@ pub(crate) async fn compare(
             Ok(HistoryComparison::Diverged("the last event is missing"))
         }
         None => Ok(HistoryComparison::Same),
-        Some(body) if is_row_of_event(row, 3, body, &EventIdentity::of(&last))? => {
-            Ok(HistoryComparison::Same)
-        }
+        Some(_) if EventIdentity::read(row, 3)? == EventIdentity::of(&last) => Ok(HistoryComparison::Same),
         Some(_) => Ok(HistoryComparison::Diverged("the last event is another one")),
     }
 }
 
-/// Compares the history of a standby with that of its primary, up to `limit`. `None` if they differ; otherwise the
-/// newest revision that both have, and the primary's newest revision. Equal epochs alone do not prove it: a server that
-/// was ahead when a failover lost commits has the same epoch until a replica notices the divergence.
+/// A standby and its primary, which have the same history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CommonHistory {
+    /// The newest revision of an event that both have.
+    pub(crate) newest_event: Revision,
+    /// The primary's newest revision.
+    pub(crate) primary: Revision,
+}
+
+/// Compares the history of a standby with that of its primary, up to `limit`. `None` if they differ. Equal epochs alone
+/// do not prove that they are the same: a server that was ahead when a failover lost commits has the same epoch until a
+/// replica notices the divergence.
 pub(crate) async fn compare_standby(
     prepared: bool,
     standby: &mut PgConnection,
     primary: &mut PgConnection,
     limit: Revision,
-) -> Result<Option<(Revision, Revision)>, sqlx::Error> {
+) -> Result<Option<CommonHistory>, sqlx::Error> {
     let (here, there) = (newest(prepared, standby, limit).await?, newest(prepared, primary, limit).await?);
     let head = Head::read(&there)?;
     if Head::read(&here)?.epoch != head.epoch {
@@ -119,12 +126,13 @@ pub(crate) async fn compare_standby(
     let is_same = found == expected;
     let found = found.map(|(revision, _)| revision).unwrap_or_default();
     let expected = expected.map(|(revision, _)| revision).unwrap_or_default();
+    let common = |newest_event| CommonHistory { newest_event, primary: head.revision };
     if is_same {
-        return Ok(Some((found, head.revision)));
+        return Ok(Some(common(found)));
     }
     // The primary is compacted before the standby is.
     let is_compacted = found > expected && found <= head.compacted;
-    Ok(is_compacted.then_some((Revision::default(), head.revision)))
+    Ok(is_compacted.then(|| common(Revision::default())))
 }
 
 async fn newest(
@@ -139,8 +147,7 @@ async fn newest(
 /// The event of a row of [`NEWEST_EVENT`], if there is one.
 fn event(row: &PgRow) -> Result<Option<(Revision, EventIdentity<'_>)>, sqlx::Error> {
     let Some(revision) = row.try_get::<Option<i64>, _>(3)? else { return Ok(None) };
-    let (uid, op, body): (Uuid, &str, &str) = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
-    Ok(Some((sql::as_revision(revision), EventIdentity { uid, deleted: op == "d", body: body.as_bytes() })))
+    Ok(Some((sql::as_revision(revision), EventIdentity::read(row, 4)?)))
 }
 
 /// Whether this server's history has all acknowledged writes that the cache does not have yet. False also when a newer
@@ -158,7 +165,7 @@ async fn has_acknowledged(
         let rows = sql::rows(connection, cache.config.prepared, FIND_EVENT, &[write.revision.into()]).await?;
         let Some(row) = rows.first() else { return Ok(false) };
         let known = EventIdentity { uid: write.uid, deleted: write.deleted, body: write.body.as_bytes() };
-        if !is_row_of_event(row, 0, row.try_get(2)?, &known)? {
+        if EventIdentity::read(row, 0)? != known {
             return Ok(false);
         }
     }
@@ -177,18 +184,12 @@ impl<'a> EventIdentity<'a> {
     fn of(change: &'a RingChange) -> Self {
         Self { uid: change.new.uid, deleted: change.deleted, body: &change.new.body }
     }
-}
 
-/// Whether a row with this body, and `uid, op` from column `first` on, is this event.
-fn is_row_of_event(
-    row: &PgRow,
-    first: usize,
-    body: &str,
-    known: &EventIdentity<'_>,
-) -> Result<bool, sqlx::Error> {
-    let uid: Uuid = row.try_get(first)?;
-    let op: &str = row.try_get(first + 1)?;
-    Ok(uid == known.uid && (op == "d") == known.deleted && body.as_bytes() == known.body)
+    /// Reads `uid, op, body` from column `first` on.
+    fn read(row: &'a PgRow, first: usize) -> Result<Self, sqlx::Error> {
+        let (op, body): (&str, &str) = (row.try_get(first + 1)?, row.try_get(first + 2)?);
+        Ok(Self { uid: row.try_get(first)?, deleted: op == "d", body: body.as_bytes() })
+    }
 }
 
 /// Ends the history that this replica follows and begins a new epoch, unless another replica was first.

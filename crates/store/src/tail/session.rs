@@ -4,7 +4,7 @@ use super::error::{TailError, with_deadline};
 use super::head::Head;
 use super::sql;
 use crate::cache::inner::CacheInner;
-use crate::divergence;
+use crate::divergence::{self, CommonHistory};
 use crate::model::Revision;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use std::time::Duration;
@@ -56,10 +56,10 @@ impl Session {
         let Some(primary) = &mut self.primary else { return Ok(()) };
         let limit = read.revision.min(cache.horizon());
         let compared = divergence::compare_standby(cache.config.prepared, &mut self.reading, primary, limit);
-        let Some((newest, head)) = with_deadline(compared).await? else {
+        let Some(CommonHistory { newest_event, primary }) = with_deadline(compared).await? else {
             return Err(TailError::OtherHistory);
         };
-        self.is_following = newest > *self.first_compared.get_or_insert(head);
+        self.is_following = newest_event > *self.first_compared.get_or_insert(primary);
         Ok(())
     }
 
