@@ -48,6 +48,8 @@ const EVENTS: &str = "SELECT r.v, r.epoch, c.compacted, \
        FROM (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 500) few) measured \
        WHERE bytes_before < 1048576) e ON true \
      WHERE c.id = 1";
+/// The column of [`EVENTS`] at which those of the event begin.
+const FIRST_OF_EVENT: usize = 3;
 
 /// The events after `cursor` that a watch of this generation sees, and the revision after which the watch reads on.
 /// `None` if the events are gone.
@@ -176,14 +178,13 @@ fn build_segment(
     let mut events = Vec::with_capacity(rows.len());
     let (mut last, mut has_more) = (after, false);
     for row in rows {
-        let Some(revision) = row.try_get::<Option<i64>, _>(7)? else { continue };
-        let revision = sql::as_revision(revision);
+        let Some(revision) = sql::event_revision(row, FIRST_OF_EVENT)? else { continue };
         if revision > last {
             last = revision;
             has_more = row.try_get::<Option<bool>, _>(11)?.unwrap_or_default();
         }
         if revision <= position.limit {
-            events.extend(sql::event(&cache.kinds, row, 3)?);
+            events.extend(sql::event(&cache.kinds, row, FIRST_OF_EVENT)?);
         }
     }
     events.sort_by_key(|event| event.entry.revision);

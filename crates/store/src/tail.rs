@@ -27,6 +27,7 @@ use crate::divergence::{self, HistoryComparison};
 use crate::identity::{self, DatabaseIdentity, IdentityAnswer, RecordedIdentity};
 use crate::model::Revision;
 use error::{TailError, with_deadline};
+use futures_util::TryStreamExt as _;
 use head::Head;
 use runtime::Backoff;
 use session::{POLL_PAUSE, Session};
@@ -55,6 +56,8 @@ const POLL: &str = "SELECT r.v, r.epoch, c.compacted, \
      FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r CROSS JOIN compaction c \
      LEFT JOIN (SELECT * FROM events WHERE rv > $1 ORDER BY rv LIMIT 1000) e ON true \
      WHERE c.id = 1";
+/// The column of [`POLL`] at which those of the event begin.
+const FIRST_OF_EVENT: usize = 3;
 
 /// Follows the database until the program ends.
 pub(crate) async fn run(cache: Arc<CacheInner>) {
@@ -96,17 +99,66 @@ enum AfterPoll {
     Reload,
 }
 
+/// What one poll has read: the head, and the events after the cache's revision.
+struct PolledRows {
+    rows: Vec<PgRow>,
+    /// Whether there may be more events.
+    is_full: bool,
+}
+
+impl PolledRows {
+    async fn read(
+        cache: &CacheInner,
+        connection: &mut PgConnection,
+        after: Revision,
+    ) -> Result<Self, sqlx::Error> {
+        let mut found = sql::stream(connection, cache.config.prepared, POLL, &[after.into()]);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while let Some(row) = found.try_next().await? {
+            bytes += sql::event_bytes(&row, FIRST_OF_EVENT)?;
+            rows.push(row);
+            if bytes > POLL_BYTES_MAX {
+                return Ok(Self { rows, is_full: true });
+            }
+        }
+        let is_full = rows.len() >= POLL_EVENTS_MAX;
+        Ok(Self { rows, is_full })
+    }
+
+    /// The rows whose events are applied. A deletion at the end is left for the next poll: it may be the first half of
+    /// a move, and between the two halves the object would not exist.
+    fn complete(&self) -> impl Iterator<Item = &PgRow> {
+        let is_left = |row| self.is_full && sql::is_deletion(row, FIRST_OF_EVENT);
+        let left = usize::from(self.rows.last().is_some_and(is_left));
+        self.rows.iter().take(self.rows.len().saturating_sub(left))
+    }
+}
+
+/// Readers that wait until the cache has a revision.
+#[derive(Clone, Copy)]
+struct PendingTickets {
+    goal: Revision,
+    /// The newest of their tickets.
+    newest: u64,
+}
+
+/// A revision that the cache does not have yet, and when the database was asked for it: it was the newest one then.
+#[derive(Clone, Copy)]
+struct AgeGoal {
+    revision: Revision,
+    asked: Instant,
+}
+
 struct Tail {
     cache: Arc<CacheInner>,
     /// A poll of this session has succeeded.
     connected: bool,
     /// The cache holds a state that belongs to the database's history.
     loaded: bool,
-    /// Readers with a ticket up to this number are answered when the cache has this revision.
-    pending_tickets: Option<(Revision, u64)>,
-    /// A revision that the cache does not have yet, and when the database was asked for it: it was the newest one then.
+    /// The readers that are answered next.
+    pending_tickets: Option<PendingTickets>,
     /// The cache's age is measured with it.
-    age_goal: Option<(Revision, Instant)>,
+    age_goal: Option<AgeGoal>,
     /// The identity of the server that holds this history, if it is known.
     server: Option<DatabaseIdentity>,
     /// The server was still recovering when it was last asked: its history may go on.
@@ -351,10 +403,8 @@ impl Tail {
             counter => counter,
         };
         let horizon = self.cache.horizon();
-        let (args, prepared) = ([last.into()], self.cache.config.prepared);
-        let (rows, cut) =
-            sql::rows_within(&mut session.reading, prepared, POLL, &args, POLL_BYTES_MAX).await?;
-        let head = Head::read(rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
+        let polled = PolledRows::read(&self.cache, &mut session.reading, last).await?;
+        let head = Head::read(polled.rows.first().ok_or(sqlx::Error::RowNotFound)?)?;
         let standby = self.cache.primary.is_some();
         // A standby may be behind the cache: behind this replica's own writes, or behind another standby that was read
         // before.
@@ -372,28 +422,23 @@ impl Tail {
         if head.revision.min(horizon) > last {
             session.verify_history(&self.cache, head).await?;
         }
-        let full = cut || rows.len() >= POLL_EVENTS_MAX;
-        let mut events: Vec<Event> = Vec::with_capacity(rows.len());
+        let mut events: Vec<Event> = Vec::with_capacity(polled.rows.len());
         let mut end = last;
-        // A deletion at the end is left for the next poll. It may be the first half of a move, and between the two
-        // halves the object would not exist.
-        let ends_with_deletion = full && rows.last().is_some_and(is_deletion);
-        for row in rows.iter().rev().skip(usize::from(ends_with_deletion)).rev() {
-            let Some(revision) = sqlx::Row::try_get::<Option<i64>, _>(row, 7)? else { continue };
-            let revision = sql::as_revision(revision);
+        for row in polled.complete() {
+            let Some(revision) = sql::event_revision(row, FIRST_OF_EVENT)? else { continue };
             if revision <= horizon {
                 end = end.max(revision);
-                events.extend(sql::event(&self.cache.kinds, row, 3)?);
+                events.extend(sql::event(&self.cache.kinds, row, FIRST_OF_EVENT)?);
             }
         }
-        let revision = if full { end } else { head.revision.min(horizon).max(last) };
+        let revision = if polled.is_full { end } else { head.revision.min(horizon).max(last) };
         self.apply(events, revision);
         self.cache.metrics.polls.inc();
         let counter = if standby { counter.map(|head| head.revision) } else { Some(head.revision) };
         let served = self.settle_tickets(revision, counter, ticket);
         self.measure_age(revision, counter, began);
         self.publish(head, revision, served);
-        Ok(if full && revision > last { AfterPoll::PollAgain } else { AfterPoll::Wait })
+        Ok(if polled.is_full && revision > last { AfterPoll::PollAgain } else { AfterPoll::Wait })
     }
 
     /// Asks the primary for its newest revision, when a standby is read. This is not needed while three things are
@@ -409,7 +454,8 @@ impl Tail {
             let progress = self.cache.progress.borrow();
             (progress.committed, progress.served.max(progress.failed))
         };
-        let is_served = ticket <= self.pending_tickets.map_or(answered, |(_, pending)| pending.max(answered));
+        let is_served =
+            ticket <= self.pending_tickets.map_or(answered, |pending| pending.newest.max(answered));
         if committed > last && is_served && self.age_goal.is_some() {
             return Ok(None);
         }
@@ -421,24 +467,25 @@ impl Tail {
     }
 
     /// The newest ticket that can be answered: the cache has reached the revision that the database had when the ticket
-    /// was the newest. If there is none, the oldest pair of revision and ticket stays in `pending_tickets`.
+    /// was the newest. If there is none, the oldest goal stays in `pending_tickets`.
     fn settle_tickets(&mut self, revision: Revision, counter: Option<Revision>, ticket: u64) -> Option<u64> {
-        let asked = counter.map(|counter| (counter, ticket));
-        let reached = |&(goal, _): &(Revision, u64)| revision >= goal;
-        let settled = asked.filter(reached).or(self.pending_tickets.filter(reached));
-        match settled {
-            Some((_, settled)) => self.pending_tickets = asked.filter(|(_, ticket)| *ticket > settled),
-            None => self.pending_tickets = self.pending_tickets.or(asked),
-        }
-        settled.map(|(_, ticket)| ticket)
+        let asked = counter.map(|goal| PendingTickets { goal, newest: ticket });
+        let is_reached = |pending: &PendingTickets| revision >= pending.goal;
+        let settled = asked.filter(is_reached).or(self.pending_tickets.filter(is_reached));
+        let settled = settled.map(|settled| settled.newest);
+        self.pending_tickets = match settled {
+            Some(settled) => asked.filter(|asked| asked.newest > settled),
+            None => self.pending_tickets.or(asked),
+        };
+        settled
     }
 
     /// Measures how old the cache may be. While writes go on, the cache never has the database's newest revision. So
     /// one goal is kept until it is reached.
     fn measure_age(&mut self, revision: Revision, counter: Option<Revision>, asked: Instant) {
-        self.age_goal = self.age_goal.or(counter.map(|counter| (counter, asked)));
-        if let Some((_, asked)) = self.age_goal.take_if(|(goal, _)| revision >= *goal) {
-            self.cache.set_fresh_as_of(asked);
+        self.age_goal = self.age_goal.or(counter.map(|revision| AgeGoal { revision, asked }));
+        if let Some(reached) = self.age_goal.take_if(|goal| revision >= goal.revision) {
+            self.cache.set_fresh_as_of(reached.asked);
         }
     }
 
@@ -489,8 +536,4 @@ impl Tail {
             changed
         });
     }
-}
-
-fn is_deletion(row: &PgRow) -> bool {
-    sqlx::Row::try_get::<Option<&str>, _>(row, 9).ok().flatten() == Some("d")
 }

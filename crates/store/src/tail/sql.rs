@@ -100,27 +100,6 @@ pub(crate) fn entry(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<E
     }))
 }
 
-/// As [`rows`], but stops once the bodies in column 8 have more than `bytes_max` bytes. The flag says whether it
-/// stopped: further rows are then thrown away.
-pub(crate) async fn rows_within(
-    connection: &mut PgConnection,
-    prepared: bool,
-    sql: &'static str,
-    args: &[Arg],
-    bytes_max: usize,
-) -> Result<(Vec<PgRow>, bool), sqlx::Error> {
-    let (mut found, mut bytes) = (Vec::new(), 0);
-    let mut rows = stream(connection, prepared, sql, args);
-    while let Some(row) = rows.try_next().await? {
-        bytes += row.try_get::<Option<&str>, _>(8)?.map_or(0, str::len);
-        found.push(row);
-        if bytes > bytes_max {
-            return Ok((found, true));
-        }
-    }
-    Ok((found, false))
-}
-
 /// Reads the columns of [`entry`] and then `op, before`, from `first` on; `None` for a kind that is not served.
 pub(crate) fn event(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<Event>, sqlx::Error> {
     let Some(entry) = entry(kinds, row, first)? else { return Ok(None) };
@@ -133,4 +112,19 @@ pub(crate) fn event(kinds: &Kinds, row: &PgRow, first: usize) -> Result<Option<E
         })
     });
     Ok(Some(Event { deleted: op == "d", before: before.filter(|_| op != "c"), entry }))
+}
+
+/// The revision of the event whose columns begin at `first`; `None` in a row without an event.
+pub(crate) fn event_revision(row: &PgRow, first: usize) -> Result<Option<Revision>, sqlx::Error> {
+    Ok(row.try_get::<Option<i64>, _>(first + 4)?.map(as_revision))
+}
+
+/// The bytes of the body of the event whose columns begin at `first`; 0 in a row without an event.
+pub(crate) fn event_bytes(row: &PgRow, first: usize) -> Result<usize, sqlx::Error> {
+    Ok(row.try_get::<Option<&str>, _>(first + 5)?.map_or(0, str::len))
+}
+
+/// Whether the row has an event, with its columns from `first` on, and that is a deletion.
+pub(crate) fn is_deletion(row: &PgRow, first: usize) -> bool {
+    row.try_get::<Option<&str>, _>(first + 6).ok().flatten() == Some("d")
 }
