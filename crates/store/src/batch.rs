@@ -9,7 +9,7 @@ mod rows;
 use crate::model::{Before, Change, NewState, Write};
 use crate::scopes::ScopeRoles;
 use crate::{Error, Key, Revision, connect, functions};
-pub(crate) use charge::{QuotaChanges, requested_amount};
+pub(crate) use charge::QuotaChanges;
 use quota::Account;
 use sqlx::postgres::{PgArguments, PgDatabaseError};
 use sqlx::query::Query;
@@ -157,7 +157,6 @@ impl<'a> Batch<'a> {
         seq: i64,
         mode: BatchMode,
     ) -> Result<BatchAnswer, ApplyError> {
-        let (independent, grows) = self.quota.flags();
         let detail = if mode == BatchMode::Optimistic { None } else { Some(self.quota.detail()?) };
         let query = sqlx::query(AssertSqlSafe(APPLY.as_str()))
             .persistent(!config.pooled)
@@ -173,8 +172,8 @@ impl<'a> Batch<'a> {
             })
             .bind(config.scope_roles.kinds())
             .bind(config.scope_roles.required())
-            .bind(independent)
-            .bind(grows)
+            .bind(self.quota.are_independent())
+            .bind(self.quota.grows())
             .bind(detail);
         let row = self.quota.bind(self.entries.bind(query)).fetch_one(connection).await?;
         Ok(sqlx::FromRow::from_row(&row)?)

@@ -67,7 +67,12 @@ struct LedgerTerm<'a> {
     lists: bool,
 }
 
-impl LedgerTerm<'_> {
+impl<'a> LedgerTerm<'a> {
+    /// The term of the row that stands for a domain or, without one, for the scope: it has no amount.
+    fn of_child(domain: &'a str, had: bool, has: bool) -> Self {
+        Self { domain, key: "", own: 0, delta: 0, had, has, lists: false }
+    }
+
     /// The change of the number of children in the row.
     fn child_delta(&self) -> i32 {
         i32::from(self.has) - i32::from(self.had)
@@ -421,9 +426,14 @@ impl<'a> QuotaChanges<'a> {
         serde_json::to_string(&self.detail).map_err(|error| Error::Corrupt(format!("a batch: {error}")))
     }
 
-    /// Whether the writes are independent of each other, and whether anything grows.
-    pub(super) fn flags(&self) -> (bool, bool) {
-        (self.independent && self.scopes.are_independent(), self.grows)
+    /// Whether the writes are independent of each other.
+    pub(super) fn are_independent(&self) -> bool {
+        self.independent && self.scopes.are_independent()
+    }
+
+    /// Whether some write raises a charge or a limit.
+    pub(super) fn grows(&self) -> bool {
+        self.grows
     }
 
     pub(super) fn bind<'q>(
@@ -476,22 +486,26 @@ fn ledger_terms<'a>(
     let mut terms = Vec::new();
     for domain in old.union(&new).copied() {
         require_name(domain)?;
-        let (was, is) = (keys(before, domain), keys(after, domain));
+        let (was, is) = (key_charges(before, domain), key_charges(after, domain));
         for key in was.keys().chain(is.keys()).copied().collect::<BTreeSet<_>>() {
             require_name(key)?;
-            let (own, had) = was.get(key).copied().unwrap_or_default();
-            let (amount, has) = is.get(key).copied().unwrap_or_default();
-            if own < 0 || amount < 0 {
+            let was = was.get(key).copied().unwrap_or_default();
+            let is = is.get(key).copied().unwrap_or_default();
+            if was.nanos < 0 || is.nanos < 0 {
                 return Err(Error::Corrupt(format!("a charge of {key} below nothing")));
             }
-            terms.push(LedgerTerm { domain, key, own, delta: amount - own, had, has, lists: false });
+            let (own, delta) = (was.nanos, is.nanos - was.nanos);
+            terms.push(LedgerTerm {
+                key,
+                own,
+                delta,
+                ..LedgerTerm::of_child(domain, was.carried, is.carried)
+            });
         }
-        let (had, has) = (old.contains(domain), new.contains(domain));
-        terms.push(LedgerTerm { domain, key: "", own: 0, delta: 0, had, has, lists: false });
+        terms.push(LedgerTerm::of_child(domain, old.contains(domain), new.contains(domain)));
     }
     if before.is_some() != after.is_some() {
-        let (had, has) = (before.is_some(), after.is_some());
-        terms.push(LedgerTerm { domain: "", key: "", own: 0, delta: 0, had, has, lists: false });
+        terms.push(LedgerTerm::of_child("", before.is_some(), after.is_some()));
     }
     Ok(terms)
 }
@@ -500,28 +514,23 @@ fn domains(account: Option<&Account>) -> BTreeSet<&str> {
     account.into_iter().flat_map(|a| a.costs.keys().chain(a.carries.keys())).map(String::as_str).collect()
 }
 
-/// Amount by key, and whether the object carries the key.
-fn keys<'a>(account: Option<&'a Account>, domain: &str) -> BTreeMap<&'a str, (i128, bool)> {
-    let costs = account.and_then(|a| a.costs.get(domain));
-    let mut found: BTreeMap<&str, (i128, bool)> =
-        costs.into_iter().flatten().map(|(key, amount)| (&**key, (amount.nanos(), false))).collect();
-    for key in account.and_then(|a| a.carries.get(domain)).into_iter().flatten() {
-        found.entry(key).or_default().1 = true;
-    }
-    found
+/// What an object does to one key of a domain.
+#[derive(Clone, Copy, Default)]
+struct KeyCharge {
+    nanos: i128,
+    /// Whether the object carries the key.
+    carried: bool,
 }
 
-/// The amount that the write requests for a key, as a cost or as a limit. The amounts of a refusal are printed with the
-/// same family of suffixes.
-pub(crate) fn requested_amount<'a>(
-    after: Option<&'a Account>,
-    limit: bool,
-    domain: &str,
-    key: &str,
-) -> Option<&'a Quantity> {
-    let amounts =
-        if limit { &after?.grants.as_ref()?.domains.get(domain)?.hard } else { after?.costs.get(domain)? };
-    amounts.get(key)
+fn key_charges<'a>(account: Option<&'a Account>, domain: &str) -> BTreeMap<&'a str, KeyCharge> {
+    let costs = account.and_then(|a| a.costs.get(domain));
+    let charge = |amount: &Quantity| KeyCharge { nanos: amount.nanos(), carried: false };
+    let mut found: BTreeMap<&str, KeyCharge> =
+        costs.into_iter().flatten().map(|(key, amount)| (&**key, charge(amount))).collect();
+    for key in account.and_then(|a| a.carries.get(domain)).into_iter().flatten() {
+        found.entry(key).or_default().carried = true;
+    }
+    found
 }
 
 /// Whether a write changes or checks anything in the ledger.

@@ -1,8 +1,8 @@
-use crate::batch::{BatchAnswer, requested_amount};
+use crate::batch::BatchAnswer;
 use crate::model::{Change, Write};
 use crate::tail::handover::{AcknowledgedWrite, WrittenEvent};
 use crate::{Error, Revision};
-use meta::quantity::{Format, Quantity};
+use meta::quantity::{Format, Quantity, ResourceList};
 use quota::{Claim, Scope, ScopeKind, Shortage, Violation};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -101,27 +101,22 @@ struct ViolationRow {
 
 impl ViolationRow {
     fn into_violation(self, write: &Write) -> Result<Violation, Error> {
+        let after = write.change.after();
+        match &*self.kind {
+            "DoesNotFit" => {
+                let costs = after.and_then(|after| after.costs.get(&self.domain));
+                return self.into_shortage(costs).map(Violation::DoesNotFit);
+            }
+            "BelowAllocated" => {
+                let grants = after.and_then(|after| after.grants.as_ref());
+                let limits = grants.and_then(|grants| grants.domains.get(&self.domain));
+                return self.into_shortage(limits.map(|limits| &limits.hard)).map(Violation::BelowAllocated);
+            }
+            _ => {}
+        }
         let Self { domain, key, children, .. } = self;
         let scope = Scope::new(ScopeKind(self.scope_kind), self.scope);
         Ok(match &*self.kind {
-            "DoesNotFit" | "BelowAllocated" => {
-                let limit = self.kind == "BelowAllocated";
-                let format = requested_amount(write.change.after(), limit, &domain, &key)
-                    .map_or(Format::DecimalSi, |quantity| quantity.format());
-                // A sum of amounts that no limit has checked, such as those of an import, may exceed the largest
-                // quantity.
-                let most = Quantity::MAX.nanos();
-                let amount = |text: &str| match text.parse::<i128>() {
-                    Ok(nanos) => Ok(Quantity::from_nanos(nanos.clamp(-most, most), format)),
-                    Err(error) => Err(Error::Corrupt(format!("amount {text:?}: {error}"))),
-                };
-                let requested = amount(&self.requested)?;
-                let hard = amount(&self.hard)?;
-                let allocated = amount(&self.allocated)?;
-                let would_fit = amount(&self.would_fit)?;
-                let shortage = Shortage { scope, domain, key, requested, hard, allocated, would_fit };
-                if limit { Violation::BelowAllocated(shortage) } else { Violation::DoesNotFit(shortage) }
-            }
             "KeyMissing" => Violation::KeyMissing { scope, domain, key },
             "ChildrenLackKey" => Violation::ChildrenLackKey { scope, domain, key, children },
             "DomainNotListed" => Violation::DomainNotListed { scope, domain },
@@ -139,6 +134,28 @@ impl ViolationRow {
                 Violation::ClaimTaken { claim: Claim { domain, place: self.place }, holder: self.holder }
             }
             other => return Err(Error::Corrupt(format!("violation {other:?}"))),
+        })
+    }
+
+    /// The shortage. Its amounts are printed with the same family of suffixes as the requested one.
+    fn into_shortage(self, requested: Option<&ResourceList>) -> Result<Shortage, Error> {
+        let Self { domain, key, .. } = self;
+        let requested = requested.and_then(|amounts| amounts.get(&key));
+        let format = requested.map_or(Format::DecimalSi, |quantity| quantity.format());
+        // A sum of amounts that no limit has checked, such as those of an import, may exceed the largest quantity.
+        let most = Quantity::MAX.nanos();
+        let amount = |text: &str| match text.parse::<i128>() {
+            Ok(nanos) => Ok(Quantity::from_nanos(nanos.clamp(-most, most), format)),
+            Err(error) => Err(Error::Corrupt(format!("amount {text:?}: {error}"))),
+        };
+        Ok(Shortage {
+            scope: Scope::new(ScopeKind(self.scope_kind), self.scope),
+            domain,
+            key,
+            requested: amount(&self.requested)?,
+            hard: amount(&self.hard)?,
+            allocated: amount(&self.allocated)?,
+            would_fit: amount(&self.would_fit)?,
         })
     }
 }
