@@ -39,9 +39,17 @@ pub struct Hold {
 pub struct HoldSummary {
     /// The hold on growth, if there is one.
     pub growth: Option<GrowthHold>,
-    /// The number of rows of all holds of amounts, and when the newest row was made, as PostgreSQL writes a timestamp;
-    /// empty if there are none.
-    pub amounts: (i64, String),
+    /// The holds of amounts.
+    pub amounts: HoldRows,
+}
+
+/// A summary of the rows of all holds of amounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldRows {
+    /// Their number.
+    pub count: i64,
+    /// When the newest one was made, as PostgreSQL writes a timestamp; empty if there are none.
+    pub newest: String,
 }
 
 /// The hold on growth.
@@ -107,11 +115,11 @@ impl Store {
              FROM (SELECT * FROM rev ORDER BY v DESC LIMIT 1) r, compaction c, \
                (SELECT count(*) AS rows, coalesce(max(created)::text, '') AS newest FROM holds) h \
              WHERE c.id = 1";
-        let (held, reason, epoch, since, rows, newest): (bool, String, Uuid, i64, i64, String) =
+        let (held, reason, epoch, since, count, newest): (bool, String, Uuid, i64, i64, String) =
             sqlx::query_as(query).fetch_one(&mut connection).await.map_err(unavailable)?;
         let since = Revision(u64::try_from(since).unwrap_or_default());
         let growth = held.then_some(GrowthHold { reason, epoch, since });
-        Ok(HoldSummary { growth, amounts: (rows, newest) })
+        Ok(HoldSummary { growth, amounts: HoldRows { count, newest } })
     }
 
     /// Ends this hold on growth. Returns false if it is not the current one: history has diverged again, or growth is

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 use store::audit::{AuditReport, Difference};
-use store::hold::{GrowthHold, Hold, HoldSummary};
+use store::hold::{GrowthHold, Hold, HoldRows, HoldSummary};
 use store::repair::Repair;
 use store::{Access, Error, Revision, Store};
 use tokio::sync::watch;
@@ -73,7 +73,7 @@ pub struct Auditor {
     /// Some statuses could not be written: the next step runs even without a trigger.
     retry: bool,
     /// A digest of the holds that the statuses of projects showed last.
-    published_holds: Option<(i64, String)>,
+    published_holds: Option<HoldRows>,
     /// The revision of the status that has first shown each hold to the controller.
     hold_known_at: HashMap<Uuid, Revision>,
     differences: Vec<Difference>,
