@@ -58,8 +58,6 @@ pub mod reason {
     pub const NODES_UNKNOWN: &str = "NodesUnknown";
     /// Nothing was done yet.
     pub const PENDING: &str = "Pending";
-    /// Written to the member cluster, but not enforced there yet.
-    pub const PROVISIONING: &str = "Provisioning";
     /// Namespace and quota are there.
     pub const PROVISIONED: &str = "Provisioned";
     /// The member cluster's quota admission uses the written quota.
@@ -74,8 +72,6 @@ pub mod reason {
     pub const UNREACHABLE: &str = "Unreachable";
     /// The directory does not list the member cluster. It counts as unreachable, not as deleted.
     pub const CLUSTER_UNKNOWN: &str = "ClusterUnknown";
-    /// The namespace is missing in the member cluster.
-    pub const NAMESPACE_NOT_FOUND: &str = "NamespaceNotFound";
     /// The namespace in the member cluster belongs to somebody else.
     pub const NAMESPACE_CONFLICT: &str = "NamespaceConflict";
     /// Our namespace in the member cluster was replaced by another one. The charge stays.
@@ -118,8 +114,6 @@ pub mod reason {
     pub const NO_REGISTRY: &str = "NoRegistry";
     /// The registry has content below the prefix that does not belong to the object.
     pub const REGISTRY_CONFLICT: &str = "RegistryConflict";
-    /// The object's entry in the registry is gone.
-    pub const REGISTRY_LOST: &str = "RegistryLost";
     /// Locked by an operator.
     pub const LOCKED: &str = "Locked";
     /// Locked in the registry itself.

@@ -67,8 +67,6 @@ pub enum Cause {
     TooLong,
     /// `FieldValueTooMany`
     TooMany,
-    /// `FieldValueTypeInvalid`
-    TypeInvalid,
 }
 
 impl Cause {
@@ -83,7 +81,6 @@ impl Cause {
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
-            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 }
@@ -150,11 +147,6 @@ impl FieldError {
             &format!("Too many: {items}"),
             &format!("must have at most {items_max} items"),
         )
-    }
-
-    /// A value of the wrong JSON type.
-    pub fn type_invalid(path: &Path, value: &Value, detail: &str) -> Self {
-        Self::build(Cause::TypeInvalid, path, &format!("Invalid value: {}", display_value(value)), detail)
     }
 
     fn build(cause: Cause, path: &Path, head: &str, detail: &str) -> Self {

@@ -175,11 +175,6 @@ pub enum Growth {
 }
 
 impl Growth {
-    /// [`Self::Free`] if `free`, otherwise [`Self::Refused`].
-    pub fn when(free: bool) -> Self {
-        if free { Self::Free } else { Self::Refused }
-    }
-
     /// Whether the write may raise a cost or a grant.
     pub fn is_allowed(&self) -> bool {
         !matches!(self, Self::Refused | Self::Deleting)

@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::batch::WriterConfig;
-use crate::cache::{Cache, CacheConfig, CacheStatus, Kinds};
+use crate::cache::{Cache, CacheConfig, Kinds};
 use crate::drift::SchemaDifference;
 use crate::footprint::Footprint;
 use crate::kinds::{KindName, id_at};
@@ -313,11 +313,6 @@ impl Store {
     /// Waits until the cache has the state of this revision or of a later one.
     pub async fn until_filled(&self, revision: Revision) {
         self.cache.until_filled(revision).await;
-    }
-
-    /// The cache's size and progress.
-    pub fn cache_status(&self) -> CacheStatus {
-        self.cache.status()
     }
 }
 

@@ -212,7 +212,8 @@ impl Object {
     }
 
     fn write(&self, change: Change, may_grow: bool) -> Write {
-        Write { key: self.key(), uid: self.uid, change, growth: Growth::when(may_grow), hold: None }
+        let growth = if may_grow { Growth::Free } else { Growth::Refused };
+        Write { key: self.key(), uid: self.uid, change, growth, hold: None }
     }
 
     pub(crate) fn create(&self) -> Write {

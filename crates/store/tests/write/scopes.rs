@@ -106,7 +106,8 @@ impl Object {
 
     pub(crate) fn write(&self, change: Change) -> Write {
         let may_grow = !matches!(change, Change::Delete { .. });
-        Write { key: self.key(), uid: self.uid, change, growth: Growth::when(may_grow), hold: None }
+        let growth = if may_grow { Growth::Free } else { Growth::Refused };
+        Write { key: self.key(), uid: self.uid, change, growth, hold: None }
     }
 }
 
