@@ -255,7 +255,7 @@ impl FieldManager<'_> {
         };
         changed.remove(&NEVER_OWNED_SET);
         if !changed.is_empty() {
-            let identity = ManagerIdentity::new(writer.manager, false, &api_version, writer.subresource);
+            let identity = ManagerIdentity::updater(writer.manager, &api_version, writer.subresource);
             managers.change(&identity, &api_version, |entry| {
                 entry.fields.add(changed);
                 entry.time = Some(writer.now.to_owned());
@@ -277,7 +277,7 @@ impl FieldManager<'_> {
     ) -> Result<Map<String, Value>, ApplyError> {
         let api_version = self.kind.api_version();
         let updater = self.updater(&api_version);
-        let applier = ManagerIdentity::new(writer.manager, true, &api_version, writer.subresource);
+        let applier = ManagerIdentity::applier(writer.manager, writer.subresource);
         let saved =
             if writer.manager == last_applied::KUBECTL { managers.clone() } else { Managers::default() };
         let mut outcome = updater.apply(before, config, managers, &applier, force);
@@ -329,37 +329,37 @@ impl FieldManager<'_> {
 
 /// Restores the times of `managedFields` if a write would change nothing else: then there is nothing to write.
 fn keep_times(live: &Object, new: &mut Object) {
-    let lists = (
-        live.get(&MANAGED_FIELDS).and_then(Value::as_array),
-        new.get(&MANAGED_FIELDS).and_then(Value::as_array),
-    );
-    let (Some(old), Some(list)) = lists else { return };
-    let same_but_time = |(old, new): (&Value, &Value)| match (old.as_object(), new.as_object()) {
-        (Some(old), Some(new)) => {
-            let others = |map: &'_ Map<String, Value>| map.iter().filter(|(key, _)| *key != "time").count();
-            others(old) == others(new)
-                && old.iter().all(|(key, value)| key == "time" || new.get(key) == Some(value))
-        }
-        _ => false,
-    };
-    if old.len() != list.len() || !old.iter().zip(list).all(same_but_time) {
-        return;
-    }
-    let (Some(old_metadata), Some(metadata)) = (live.get(&["metadata"]), new.get(&["metadata"])) else {
-        return;
-    };
-    let same = |old: &Value, new: &Value, except: &str| match (old.as_object(), new.as_object()) {
-        (Some(old), Some(new)) => {
-            old.len() == new.len()
-                && old.iter().all(|(key, value)| key == except || new.get(key) == Some(value))
-        }
-        _ => false,
-    };
-    let same_objects = live.as_map().len() == new.as_map().len()
-        && live.as_map().iter().all(|(key, value)| key == "metadata" || new.as_map().get(key) == Some(value));
-    if same_objects && same(old_metadata, metadata, "managedFields") {
+    if are_equal_but_times(live, new) {
         new.copy_from(live, &MANAGED_FIELDS);
     }
+}
+
+/// Whether two objects with `managedFields` are equal apart from the times there.
+fn are_equal_but_times(live: &Object, new: &Object) -> bool {
+    let (Some(Value::Object(old_metadata)), Some(Value::Object(metadata))) =
+        (live.get(&["metadata"]), new.get(&["metadata"]))
+    else {
+        return false;
+    };
+    let (Some(Value::Array(old_entries)), Some(Value::Array(entries))) =
+        (old_metadata.get("managedFields"), metadata.get("managedFields"))
+    else {
+        return false;
+    };
+    let is_same_entry = |(old, new): (&Value, &Value)| match (old, new) {
+        (Value::Object(old), Value::Object(new)) => are_equal_but("time", old, new),
+        _ => false,
+    };
+    old_entries.len() == entries.len()
+        && old_entries.iter().zip(entries).all(is_same_entry)
+        && are_equal_but("managedFields", old_metadata, metadata)
+        && are_equal_but("metadata", live.as_map(), new.as_map())
+}
+
+/// Whether two maps are equal apart from the value of one key.
+fn are_equal_but(key: &str, one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
+    let one = one.iter().filter(|(name, _)| *name != key);
+    one.eq(other.iter().filter(|(name, _)| *name != key))
 }
 
 fn apply_error(error: OwnershipError) -> ApplyError {

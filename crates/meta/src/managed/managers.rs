@@ -21,13 +21,19 @@ pub(super) struct ManagerIdentity {
 }
 
 impl ManagerIdentity {
-    pub(super) fn new(manager: &str, applied: bool, api_version: &str, subresource: &str) -> Self {
+    /// A manager that creates, updates or patches.
+    pub(super) fn updater(manager: &str, api_version: &str, subresource: &str) -> Self {
         Self {
             manager: if manager.is_empty() { "unknown" } else { manager }.to_owned(),
-            applied,
-            api_version: if applied { "" } else { api_version }.to_owned(),
+            applied: false,
+            api_version: api_version.to_owned(),
             subresource: subresource.to_owned(),
         }
+    }
+
+    /// A manager that applies.
+    pub(super) fn applier(manager: &str, subresource: &str) -> Self {
+        Self { applied: true, ..Self::updater(manager, "", subresource) }
     }
 
     fn sort_key(&self) -> (bool, &str, bool) {
@@ -165,19 +171,7 @@ impl Managers {
         if self.is_empty() {
             return None;
         }
-        self.0.sort_by(|a, b| {
-            let key = |entry: &ManagerEntry| (!entry.identity.applied, seconds(entry));
-            key(a).cmp(&key(b)).then_with(|| {
-                let names = |entry: &ManagerEntry| {
-                    (
-                        entry.identity.manager.clone(),
-                        entry.api_version.clone(),
-                        entry.identity.subresource.clone(),
-                    )
-                };
-                names(a).cmp(&names(b))
-            })
-        });
+        self.0.sort_by(|a, b| encoded_order(a).cmp(&encoded_order(b)));
         Some(self.0.into_iter().map(encode_entry).collect())
     }
 
@@ -215,7 +209,7 @@ impl Managers {
             let others: Vec<ManagerEntry> =
                 others.into_iter().filter_map(|at| entries.get_mut(at)?.take()).collect();
             let Some(entry) = entries.get_mut(target).and_then(Option::as_mut) else { continue };
-            entry.identity = ManagerIdentity::new(ANCIENT_CHANGES, false, &entry.api_version, "");
+            entry.identity = ManagerIdentity::updater(ANCIENT_CHANGES, &entry.api_version, "");
             // The latest of their times.
             entry.time = others.last().and_then(|latest| latest.time.clone());
             let fields = others.into_iter().map(|other| other.fields);
@@ -223,6 +217,12 @@ impl Managers {
         }
         self.0 = entries.into_iter().flatten().collect();
     }
+}
+
+/// The position of an entry among the others of an object.
+fn encoded_order(entry: &ManagerEntry) -> (bool, i64, &str, &str, &str) {
+    let ManagerIdentity { manager, applied, subresource, .. } = &entry.identity;
+    (!applied, seconds(entry), manager, &entry.api_version, subresource)
 }
 
 fn seconds(entry: &ManagerEntry) -> i64 {
