@@ -4,6 +4,7 @@ use super::last_used::LastUsedSender;
 use apiserver::Caller;
 use apiserver::caller::Via;
 use apiserver::dialect::{BasicCredentials, Judgement};
+use apiserver::strategy::WriteContext;
 use business_types::names::{GROUP, NAMESPACES, PROJECTS, REGISTRY_CREDENTIALS};
 use business_types::namespace::pull_credential::{NamespaceLogin, namespace_of};
 use business_types::registry_credential::username;
@@ -12,8 +13,9 @@ use business_types::{
     RegistryCredentialStatus, Robot, RobotAccess,
 };
 use meta::object::Object;
-use meta::time;
+use meta::time::{self, DAY_SECONDS};
 use runtime::Clock;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use store::read::At;
@@ -227,8 +229,36 @@ impl StoredCredential {
     }
 }
 
+/// A password that is issued by a write.
+pub(crate) struct IssuedPassword {
+    password: String,
+    /// What is stored of it.
+    pub(crate) hash: String,
+    /// RFC 3339.
+    pub(crate) expires_at: String,
+}
+
+impl IssuedPassword {
+    /// A new password. `now` is the time of the write in Unix seconds.
+    pub(crate) fn new(now: i64, valid_days: i64) -> Self {
+        let password = new_password();
+        let expires_at = time::rfc3339(now.saturating_add(valid_days.saturating_mul(DAY_SECONDS)));
+        Self { hash: hash(&password), password, expires_at }
+    }
+
+    /// The answer to the write. Only it contains the password; that of a dry run does not, as it opens nothing.
+    pub(crate) fn answer(&self, cx: &WriteContext<'_>, username: &str) -> Object {
+        let password = if cx.dry_run { "" } else { &self.password };
+        let status =
+            json!({"username": username, "password": password, "expirationTimestamp": self.expires_at});
+        let mut answer = Object::default();
+        answer.set(&["status"], status);
+        answer
+    }
+}
+
 /// A new password: 256 random bits.
-pub fn new_password() -> String {
+fn new_password() -> String {
     let bits: [u8; 32] = rand::random();
     format!("{PASSWORD_PREFIX}{}", hex::encode(bits))
 }

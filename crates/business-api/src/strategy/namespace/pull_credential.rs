@@ -1,6 +1,6 @@
 use super::super::{check_uid, internal_decode_error};
 use crate::kind_ids::PROJECT;
-use crate::token_server::credentials::{hash, new_password};
+use crate::token_server::credentials::IssuedPassword;
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler};
@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
-use meta::time::{self, DAY_SECONDS};
+use meta::time;
 use serde_json::json;
 use store::Key;
 
@@ -55,10 +55,12 @@ impl PullCredentialHandler {
         };
         let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
         let days = request.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
-        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(DAY_SECONDS)));
-        let password = new_password();
-        let newest =
-            PullPassword { hash: hash(&password), issued_at: cx.now.to_owned(), expires_at: ends.clone() };
+        let issued = IssuedPassword::new(now, days);
+        let newest = PullPassword {
+            hash: issued.hash.clone(),
+            issued_at: cx.now.to_owned(),
+            expires_at: issued.expires_at.clone(),
+        };
         let before = NamespaceStatus::of(live).map_err(internal_decode_error)?.pull_credential;
         let is_kept =
             |old: &PullPassword| old.hash == request.keep && old.ends().is_some_and(|ends| ends > now);
@@ -71,12 +73,7 @@ impl PullCredentialHandler {
         };
         let mut object = live.clone();
         object.set(PULL_CREDENTIAL, json!(credential));
-        let shown_password = if cx.dry_run { "" } else { &password };
-        let mut answer = Object::default();
-        let issued =
-            json!({"username": credential.username, "password": shown_password, "expirationTimestamp": ends});
-        answer.set(&["status"], issued);
-        Ok(HandlerOutput { object: Some(object), answer })
+        Ok(HandlerOutput { object: Some(object), answer: issued.answer(cx, &credential.username) })
     }
 }
 

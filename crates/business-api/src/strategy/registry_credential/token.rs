@@ -1,7 +1,7 @@
 use super::holder_refusal;
 use crate::kind_ids::PROJECT;
 use crate::roles::Roles;
-use crate::token_server::credentials::{hash, login_name, new_password};
+use crate::token_server::credentials::{IssuedPassword, login_name};
 use apiserver::View;
 use apiserver::strategy::WriteContext;
 use apiserver::subresource::{Action, BodySchema, HandlerOutput, SubresourceHandler};
@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use meta::gvk::GroupVersionKind;
 use meta::object::Object;
 use meta::status::Status;
-use meta::time::{self, DAY_SECONDS};
+use meta::time;
 use serde_json::json;
 use store::Key;
 
@@ -57,25 +57,19 @@ impl TokenHandler {
         };
         let days = spec.valid_days.unwrap_or(VALID_DAYS_DEFAULT).min(self.days_max);
         let now = time::parse(cx.now).map_err(|error| Status::internal(error.to_string()))?;
-        let ends = time::rfc3339(now.saturating_add(days.saturating_mul(DAY_SECONDS)));
-        let password = new_password();
+        let issued = IssuedPassword::new(now, days);
         let before = RegistryCredentialStatus::of(credential).unwrap_or_default();
         let status = RegistryCredentialStatus {
             username: login_name(credential),
-            password_hash: hash(&password),
+            password_hash: issued.hash.clone(),
             issued_at: Some(cx.now.to_owned()),
-            expires_at: Some(ends.clone()),
+            expires_at: Some(issued.expires_at.clone()),
             project_uid: project.uid.to_string(),
             last_used: before.last_used,
         };
         let mut object = credential.clone();
         object.set(STATUS, json!(status));
-        let mut answer = Object::default();
-        let shown_password = if cx.dry_run { "" } else { &password };
-        let issued =
-            json!({"username": status.username, "password": shown_password, "expirationTimestamp": ends});
-        answer.set(STATUS, issued);
-        Ok(HandlerOutput { object: Some(object), answer })
+        Ok(HandlerOutput { object: Some(object), answer: issued.answer(cx, &status.username) })
     }
 }
 
