@@ -61,10 +61,11 @@ impl SubresourceHandler for TransferHandler {
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(async move {
-            let handled = transferred(cx.now, action)?;
-            let refused = |why: &str| Status::forbidden(&group_resource(), action.object.name(), why);
-            check_role(cx, &self.roles, Role::Edit, &request_of(action)?.project, refused)?;
-            Ok(handled)
+            let (live, request) = (action.object, request_of(action)?);
+            let object = transferred(cx.now, live, &request)?;
+            let refused = |why: &str| Status::forbidden(&group_resource(), live.name(), why);
+            check_role(cx, &self.roles, Role::Edit, &request.project, refused)?;
+            Ok(HandlerOutput { object: Some(object), answer: Object::default() })
         })
     }
 
@@ -88,9 +89,7 @@ fn request_of(action: Action<'_>) -> Result<NamespaceTransfer, Status> {
 }
 
 /// The namespace in its new project.
-fn transferred(now: &str, action: Action<'_>) -> Result<HandlerOutput, Status> {
-    let live = action.object;
-    let request = request_of(action)?;
+fn transferred(now: &str, live: &Object, request: &NamespaceTransfer) -> Result<Object, Status> {
     let errors = request.validate(live.namespace());
     if !errors.is_empty() {
         return Err(Status::invalid(&namespace::transfer::gvk(), live.name(), &errors));
@@ -119,5 +118,5 @@ fn transferred(now: &str, action: Action<'_>) -> Result<HandlerOutput, Status> {
     object.set(&["status", "conditions"], json!(status.conditions));
     // Its pull credential belongs to the former project.
     object.remove(pull_credential::PULL_CREDENTIAL);
-    Ok(HandlerOutput { object: Some(object), answer: Object::default() })
+    Ok(object)
 }
