@@ -93,6 +93,14 @@ pub fn inherit_tenant<'a>(
     }))
 }
 
+/// The same, where the caller awaits anyway.
+async fn ensure_tenant(view: View<'_>, project: Option<Key>, object: &mut Object) -> Result<(), Status> {
+    match inherit_tenant(view, project, object) {
+        Some(inherited) => inherited.await,
+        None => Ok(()),
+    }
+}
+
 /// The key of the project with this name; `None` for the empty name.
 pub fn project_key(name: &str) -> Option<Key> {
     (!name.is_empty()).then(|| Key::new(PROJECT, "", name))

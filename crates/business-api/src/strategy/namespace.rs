@@ -9,9 +9,9 @@ pub mod transfer;
 
 use super::{
     TENANT, abandon_reason, add_finalizer, begin_deletion, check_annotations, check_cluster,
-    decode_field_error, deletion_pending_message, format_usage, inherit_tenant, internal_decode_error,
-    or_decode_field_error, project_key, read_both, ready_status, removes_finalizer, resource_list_json,
-    set_tenant, text_or_dash,
+    decode_field_error, deletion_pending_message, ensure_tenant, format_usage, inherit_tenant,
+    internal_decode_error, or_decode_field_error, project_key, read_both, ready_status, removes_finalizer,
+    resource_list_json, set_tenant, text_or_dash,
 };
 use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters, HostMatch};
@@ -363,9 +363,7 @@ impl Strategy for NamespaceStrategy {
             return inherit_tenant(view, self.parent(object), object);
         }
         Some(Box::pin(async move {
-            if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
-                taken.await?;
-            }
+            ensure_tenant(view, self.parent(object), object).await?;
             // Which clusters it may use depends on its tenant, which is known only now.
             let (cluster, tenant) = (object.text(CLUSTER_NAME), object.text(TENANT));
             if self.clusters.refresh_unless_allowed(view, &[cluster], tenant).await? {

@@ -4,9 +4,9 @@ use super::service_accounts;
 use super::tenant_policy;
 use super::{
     TENANT, add_finalizer, administered_tenants, begin_deletion, check_annotations, check_cluster,
-    check_role, decode_field_error, deletion_pending_message, format_usage_by_cluster, inherit_tenant,
-    internal_decode_error, is_tenant_administrator, or_decode_field_error, project_key, read_both,
-    ready_status, removes_finalizer, set_tenant, text_or_dash,
+    check_role, decode_field_error, deletion_pending_message, ensure_tenant, format_usage_by_cluster,
+    inherit_tenant, internal_decode_error, is_tenant_administrator, or_decode_field_error, project_key,
+    read_both, ready_status, removes_finalizer, set_tenant, text_or_dash,
 };
 use crate::allocations::Allocations;
 use crate::clusters::{ClusterGrowth, Clusters};
@@ -165,10 +165,11 @@ impl ProjectStrategy {
         check_annotations(cx, Some(old), object, &group_resource())?;
         set_tenant(cx, Some(old), object);
         let (before, after) = (spec_of(old)?, spec_of(object)?);
-        let from_above = |spec: &ProjectSpec| {
-            (spec.clusters.clone(), spec.template.clone(), spec.parent_project_name.clone())
-        };
-        if from_above(&before) != from_above(&after) {
+        // What the parent gives is changed by its administrators only.
+        let is_same = before.clusters == after.clusters
+            && before.template == after.template
+            && before.parent_project_name == after.parent_project_name;
+        if !is_same {
             for parent in BTreeSet::from([&before.parent_project_name, &after.parent_project_name]) {
                 self.check_parent(cx, object, parent)?;
             }
@@ -349,9 +350,7 @@ impl Strategy for ProjectStrategy {
         }
         Some(Box::pin(async move {
             check_template(view, &gvk(), object, newly_named_template(old, object)).await?;
-            if let Some(taken) = inherit_tenant(view, self.parent(object), object) {
-                taken.await?;
-            }
+            ensure_tenant(view, self.parent(object), object).await?;
             // Before the defaults are filled in: only operators can name clusters there.
             let account_clusters = new_account_clusters(old, object)?;
             let has_default_clusters = tenant_policy::admit(view, old, object).await?;

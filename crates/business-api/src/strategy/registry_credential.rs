@@ -7,8 +7,8 @@ pub mod token;
 pub use token::TokenHandler;
 
 use super::{
-    TENANT, decode_field_error, inherit_tenant, internal_decode_error, is_tenant_administrator,
-    keeps_spec_while_deleting, project_key, read_both, set_tenant, text_or_dash,
+    TENANT, decode_field_error, ensure_tenant, inherit_tenant, internal_decode_error,
+    is_tenant_administrator, keeps_spec_while_deleting, project_key, read_both, set_tenant, text_or_dash,
 };
 use crate::kind_ids::REGISTRY_CREDENTIAL;
 use crate::rights::Role;
@@ -227,9 +227,7 @@ impl Strategy for RegistryCredentialStrategy {
                 }
                 None => {}
             }
-            if let Some(taken) = inherit_tenant(view, Some(project), object) {
-                taken.await?;
-            }
+            ensure_tenant(view, Some(project), object).await?;
             if let (None, Some(found)) = (old, &found) {
                 check_tenant(found, object)?;
                 check_count(view, object).await?;
