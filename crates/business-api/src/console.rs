@@ -105,7 +105,7 @@ impl Console {
     }
 
     /// The socket for browsers. `certificate_end` gets the expiry of its certificate.
-    pub fn side_door(
+    pub fn secondary_listener(
         self,
         listener: TcpListener,
         files: ConsoleCertificate,

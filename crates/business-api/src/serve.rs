@@ -139,10 +139,11 @@ pub async fn serve_with_metrics(
     create_initial_platform(settings, &store, &clock, &background)?;
     let policy: Arc<dyn Policy> =
         Arc::new(BusinessPolicy::new(roles.clone(), kinds.rights(), changes).with_store(store.clone()));
-    let resources = kinds.resources(&directories(settings, clusters, allocations, roles.clone(), issuer));
+    let resources =
+        kinds.resources(&strategy_dependencies(settings, clusters, allocations, roles.clone(), issuer));
     let version = format!("v{}", env!("CARGO_PKG_VERSION"));
     let about = ApiInfo { title: "TKEStack business".to_owned(), version };
-    let pages = RegistryRoutes {
+    let registry_routes = RegistryRoutes {
         store: &store,
         kinds,
         roles: &roles,
@@ -150,20 +151,20 @@ pub async fn serve_with_metrics(
         tasks: &background,
         metrics: &metrics,
     };
-    let routes = pages.routes(&settings.registry)?;
+    let routes = registry_routes.routes(&settings.registry)?;
     let api = Api::new(resources.clone(), store, clock.clone(), draining.clone(), &about)?;
     let console = Console::load(&settings.console, &clock, &background)?;
-    let mut server = server_settings(settings);
-    server.tracer = tracer(settings, &background, &metrics)?;
+    let mut server_settings = server_settings(settings);
+    server_settings.tracer = tracer(settings, &background, &metrics)?;
     let console_end = register_certificate_ends(settings, &metrics, &background);
     let handler = Arc::new(api);
     let parts =
         ServerParts { handler, resources, routes, policy, kube, metrics, live, ready, draining, clock };
-    let mut server = Server::new(server, parts).await?;
+    let mut server = Server::new(server_settings, parts).await?;
     if let Some((console, listener)) = console.zip(listeners.console) {
         console.check(server.authenticator())?;
-        let door = console.side_door(listener, settings.console_certificate(), console_end)?;
-        server = server.with_secondary_listener(door).await?;
+        let listener = console.secondary_listener(listener, settings.console_certificate(), console_end)?;
+        server = server.with_secondary_listener(listener).await?;
     }
     // A background task that ends by itself ends the server, too.
     let (server_tasks, failed) = (tasks.clone(), background.token());
@@ -322,7 +323,7 @@ fn create_initial_platform(settings: &Serve, store: &Store, clock: &Clock, backg
     Ok(())
 }
 
-fn directories(
+fn strategy_dependencies(
     settings: &Serve,
     clusters: Clusters,
     allocations: Allocations,

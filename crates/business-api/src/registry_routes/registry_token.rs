@@ -238,15 +238,14 @@ impl TokenRoute {
             };
             let read = Object::from_stored(&entry.body, entry.revision.0).and_then(|object| {
                 let (spec, status) = (RegistrySpec::of(&object)?, RegistryStatus::of(&object)?);
+                let (words, project) = (index.kind_words(), key.namespace.to_string());
                 let offer = status.access_to(&object, &spec);
-                Ok((spec, status, offer))
+                Ok(VisibleObject { words, project, role, spec, status, offer })
             });
-            let (spec, status, offer) = read.map_err(|error| {
+            return read.map(Some).map_err(|error| {
                 tracing::error!(%error, "an object of the registry does not read as its kind");
                 Status::internal("the object cannot be read")
-            })?;
-            let (words, project) = (index.kind_words(), key.namespace.to_string());
-            return Ok(Some(VisibleObject { words, project, role, spec, status, offer }));
+            });
         }
         Ok(None)
     }

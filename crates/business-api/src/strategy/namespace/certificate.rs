@@ -66,7 +66,7 @@ impl CertificateHandler {
     }
 
     /// The certificate that the caller asks for. Authorization has let him see the object and get a certificate for it.
-    async fn wish(
+    async fn certificate_request(
         &self,
         cx: &mut WriteContext<'_>,
         view: View<'_>,
@@ -259,8 +259,8 @@ impl SubresourceHandler for CertificateHandler {
         action: Action<'a>,
     ) -> BoxFuture<'a, Result<HandlerOutput, Status>> {
         Box::pin(async move {
-            let wish = self.wish(cx, view, &action).await?;
-            let outcome = self.certificates.issue(wish).await;
+            let request = self.certificate_request(cx, view, &action).await?;
+            let outcome = self.certificates.issue(request).await;
             let credential = outcome.map_err(|status| with_cluster_field(action.object, status))?;
             let status = NamespaceStatus::of(action.object).map_err(internal_decode_error)?;
             cx.warnings.extend(not_ready_warning(&status));
