@@ -4,14 +4,12 @@
 
 use super::recent::RecentSet;
 use crate::caller::Caller;
+use std::hash::Hash;
 use std::time::Instant;
-
-/// All that RBAC uses of a user.
-type UserAndGroups = (String, Vec<String>);
 
 /// Users who were not operators.
 #[derive(Debug, Default)]
-pub(super) struct KnownNonOperators(RecentSet<UserAndGroups, 8192>);
+pub(super) struct KnownNonOperators(RecentSet<8192>);
 
 impl KnownNonOperators {
     /// Records the answer of kube-apiserver about a caller.
@@ -21,12 +19,13 @@ impl KnownNonOperators {
 
     /// Whether the caller was no operator within the retention time.
     pub(super) fn contains(&self, caller: &Caller, now: Instant) -> bool {
-        self.0.contains(&user_and_groups(caller), now)
+        self.0.contains(user_and_groups(caller), now)
     }
 }
 
-fn user_and_groups(caller: &Caller) -> UserAndGroups {
-    (caller.name.clone(), caller.groups.clone())
+/// All that RBAC uses of a user.
+fn user_and_groups(caller: &Caller) -> impl Hash {
+    (&caller.name, &caller.groups)
 }
 
 #[cfg(test)]

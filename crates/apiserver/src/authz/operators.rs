@@ -3,32 +3,28 @@
 
 use super::recent::RecentSet;
 use crate::caller::Caller;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::Hash;
 use std::time::Instant;
 
-/// Operators, as hashes with a secret key.
+/// Callers who were operators.
 #[derive(Debug, Default)]
-pub(super) struct KnownOperators {
-    hasher: RandomState,
-    recent_operators: RecentSet<u64, 1024>,
-}
+pub(super) struct KnownOperators(RecentSet<1024>);
 
 impl KnownOperators {
     /// Records the answer of kube-apiserver about a caller.
     pub(super) fn note(&self, caller: &Caller, is_operator: bool, now: Instant) {
-        self.recent_operators.note(self.hash_of(caller), is_operator, now);
+        self.0.note(identity(caller), is_operator, now);
     }
 
     /// Whether the caller was an operator within the retention time.
     pub(super) fn contains(&self, caller: &Caller, now: Instant) -> bool {
-        self.recent_operators.contains(&self.hash_of(caller), now)
+        self.0.contains(identity(caller), now)
     }
+}
 
-    /// The extra keys are left out: they differ between tokens of one user, and RBAC does not use them.
-    fn hash_of(&self, caller: &Caller) -> u64 {
-        self.hasher.hash_one((caller.via, caller.tenant.as_deref(), &caller.name, &caller.groups))
-    }
+/// The extra keys are left out: they differ between tokens of one user, and RBAC does not use them.
+fn identity(caller: &Caller) -> impl Hash {
+    (caller.via, caller.tenant.as_deref(), &caller.name, &caller.groups)
 }
 
 #[cfg(test)]
