@@ -12,6 +12,7 @@ use business_types::refusal::{
 use business_types::registry::REGISTRY_DOMAIN;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::gvk::{GroupResource, GroupVersionKind};
+use meta::object::Object;
 use meta::quantity::Quantity;
 use meta::status::{Status, StatusCause};
 use serde_json::json;
@@ -65,6 +66,12 @@ enum RefusalClass {
     Conflict,
     /// 403: a smaller amount would do.
     Amount,
+}
+
+/// The answer when the quota rules refuse an object that costs nothing and claims nothing: the ledger has a defect.
+pub fn of_uncharged(object: &Object, violations: &[Violation]) -> Status {
+    tracing::error!(name = object.name(), ?violations, "what costs nothing was refused by quota");
+    Status::internal("the write was refused by quota")
 }
 
 /// One Status for all violations of a write. `allocations` know which amounts are held without an object.

@@ -1,4 +1,5 @@
 use super::{administered_tenants, internal_decode_error, is_tenant_administrator, text_or_dash};
+use crate::refusal;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use business_types::account;
@@ -75,8 +76,7 @@ impl Strategy for ConfigMapStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        tracing::error!(name = object.name(), ?violations, "what costs nothing was refused by quota");
-        Status::internal("the write was refused by quota")
+        refusal::of_uncharged(object, violations)
     }
 
     fn name_rule(&self) -> NameRule {

@@ -3,6 +3,7 @@ use super::{
     keeps_spec_while_deleting, ready_status, removes_finalizer,
 };
 use crate::kind_ids;
+use crate::refusal;
 use apiserver::resource::Column;
 use apiserver::strategy::{Strategy, WriteContext};
 use apiserver::{ObjectEndpoint, View};
@@ -189,8 +190,7 @@ impl Strategy for NamespaceTemplateStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        tracing::error!(name = object.name(), ?violations, "what costs nothing was refused by quota");
-        Status::internal("the write was refused by quota")
+        refusal::of_uncharged(object, violations)
     }
 
     /// Its name is used as the value of a label.

@@ -1,6 +1,7 @@
 use super::{TENANT, check_role, internal_decode_error, project_key, set_tenant, text_or_dash};
 use crate::allocations::Allocations;
 use crate::kind_ids::NAMESPACE;
+use crate::refusal;
 use crate::rights::Role;
 use crate::roles::Roles;
 use apiserver::View;
@@ -250,12 +251,7 @@ impl Strategy for NsEmigrationStrategy {
     }
 
     fn refusal(&self, _cx: &WriteContext<'_>, object: &Object, violations: &[Violation]) -> Status {
-        tracing::error!(
-            ?violations,
-            name = object.name(),
-            "an emigration is charged nothing and was refused"
-        );
-        Status::internal("an emigration is charged nothing")
+        refusal::of_uncharged(object, violations)
     }
 
     fn cells(&self, object: &Object, _now_unix_seconds: i64) -> Vec<Value> {
