@@ -180,7 +180,7 @@ impl FromStr for Quantity {
         if whole.is_empty() && fraction.is_empty() {
             return Err(QuantityError::Malformed);
         }
-        let (factor, exponent, format) = suffix_meaning(suffix)?;
+        let Suffix { factor, exponent, format } = suffix.parse::<Suffix>()?;
         let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).map(|b| b.wrapping_sub(b'0')).collect();
         let places = i64::try_from(fraction.len()).map_err(|_error| QuantityError::OutOfRange)?;
         let shift = exponent.saturating_sub(places).saturating_add(9);
@@ -197,24 +197,36 @@ fn split_where(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at_checked(at).unwrap_or((text, ""))
 }
 
-/// The meaning of a suffix: a factor that is a power of two, an exponent of ten, and the suffix family.
-fn suffix_meaning(suffix: &str) -> Result<(u64, i64, Format), QuantityError> {
-    if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(text, _)| *text == suffix) {
-        return Ok((1, i64::from(*exponent), Format::DecimalSi));
+/// The meaning of a suffix: what the number before it is multiplied by, and the suffix family.
+struct Suffix {
+    /// A power of two.
+    factor: u64,
+    /// The exponent of ten.
+    exponent: i64,
+    format: Format,
+}
+
+impl FromStr for Suffix {
+    type Err = QuantityError;
+
+    fn from_str(suffix: &str) -> Result<Self, QuantityError> {
+        if let Some((_, exponent)) = DECIMAL_SUFFIXES.iter().find(|(text, _)| *text == suffix) {
+            return Ok(Self { factor: 1, exponent: i64::from(*exponent), format: Format::DecimalSi });
+        }
+        if let Some((_, bits)) = BINARY_SUFFIXES.iter().find(|(text, _)| *text == suffix) {
+            return Ok(Self { factor: 1 << bits, exponent: 0, format: Format::BinarySi });
+        }
+        let (letters, number) = split_where(suffix, |c| !"eEinumkKMGTP".contains(c));
+        let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
+        if digits.bytes().any(|b| !b.is_ascii_digit()) {
+            return Err(QuantityError::Malformed);
+        }
+        if !matches!(letters, "e" | "E") {
+            return Err(QuantityError::Suffix);
+        }
+        let exponent = number.parse().map_err(|_error| QuantityError::Suffix)?;
+        Ok(Self { factor: 1, exponent, format: Format::DecimalExponent })
     }
-    if let Some((_, bits)) = BINARY_SUFFIXES.iter().find(|(text, _)| *text == suffix) {
-        return Ok((1 << bits, 0, Format::BinarySi));
-    }
-    let (letters, number) = split_where(suffix, |c| !"eEinumkKMGTP".contains(c));
-    let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
-    if digits.bytes().any(|b| !b.is_ascii_digit()) {
-        return Err(QuantityError::Malformed);
-    }
-    if !matches!(letters, "e" | "E") {
-        return Err(QuantityError::Suffix);
-    }
-    let exponent: i64 = number.parse().map_err(|_error| QuantityError::Suffix)?;
-    Ok((1, exponent, Format::DecimalExponent))
 }
 
 /// Decimal digits times a factor, exactly.
