@@ -8,6 +8,7 @@ use crate::rights::Role;
 use crate::role_changes::RoleChanges;
 use business_types::{Subject, SubjectKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 use store::{Entry, KindId, Revision, Store};
 
@@ -85,6 +86,14 @@ struct BindingIndex {
     account_namespaces: HashMap<AccountNamespace, BTreeSet<Arc<str>>>,
     changes: RoleChanges,
     cache: VisibilityCache,
+}
+
+/// The roles that the objects of a tenant give a caller.
+#[derive(Default)]
+struct GivenRoles<'a> {
+    highest: Option<Role>,
+    /// The objects at which he has a role in a project. They and their descendants are what he sees.
+    roots: BTreeSet<&'a Arc<str>>,
 }
 
 /// Values that an update has replaced. The caller drops them after it has released the lock.
@@ -241,19 +250,19 @@ impl BindingIndex {
     }
 
     fn compute_roles(&self, subjects: &[Box<str>], only: Option<&str>) -> RolesByTenant {
-        let mut tenants: BTreeMap<&str, (Option<Role>, BTreeSet<&Arc<str>>)> = BTreeMap::new();
+        let mut tenants: BTreeMap<&str, GivenRoles<'_>> = BTreeMap::new();
         for (object, role) in subjects.iter().filter_map(|subject| self.subjects.get(subject)).flatten() {
             let Some(bindings) = self.objects.get(object) else { continue };
             if only.is_some_and(|tenant| tenant != &*bindings.tenant) {
                 continue;
             }
-            let (highest, roots) = tenants.entry(&*bindings.tenant).or_default();
-            *highest = (*highest).max(Some(*role));
+            let given = tenants.entry(&*bindings.tenant).or_default();
+            given.highest = given.highest.max(Some(*role));
             if *role != Role::Administrator {
-                roots.insert(object);
+                given.roots.insert(object);
             }
         }
-        let in_tenant = |(tenant, (highest, roots)): (&str, (Option<Role>, BTreeSet<&Arc<str>>))| {
+        let in_tenant = |(tenant, GivenRoles { highest, roots }): (&str, GivenRoles<'_>)| {
             let tenant: Arc<str> = Arc::from(tenant);
             let objects = if roots.is_empty() {
                 Arc::default()
@@ -397,12 +406,7 @@ impl BindingIndex {
 
     fn remove(&mut self, object: &Arc<str>) -> Option<ObjectBindings> {
         let old = self.objects.remove(object)?;
-        if let Some(children) = self.children.get_mut(&old.parent) {
-            children.remove(object);
-            if children.is_empty() {
-                self.children.remove(&old.parent);
-            }
-        }
+        unlist(&mut self.children, &old.parent, object);
         for subject in old.subjects.keys() {
             let Some(roles) = self.subjects.get_mut(subject) else { continue };
             roles.remove(object);
@@ -411,11 +415,7 @@ impl BindingIndex {
             }
         }
         for namespace in &old.account_namespaces {
-            let Some(listing) = self.account_namespaces.get_mut(namespace) else { continue };
-            listing.remove(object);
-            if listing.is_empty() {
-                self.account_namespaces.remove(namespace);
-            }
+            unlist(&mut self.account_namespaces, namespace, object);
         }
         if let Some(listed) = self.listed.get_mut(&old.tenant) {
             *listed = listed.saturating_sub(old.listed);
@@ -424,6 +424,15 @@ impl BindingIndex {
             }
         }
         Some(old)
+    }
+}
+
+/// Removes an object from those that are listed under a key; a key without objects goes, too.
+fn unlist<K: Eq + Hash>(listing: &mut HashMap<K, BTreeSet<Arc<str>>>, key: &K, object: &Arc<str>) {
+    let Some(objects) = listing.get_mut(key) else { return };
+    objects.remove(object);
+    if objects.is_empty() {
+        listing.remove(key);
     }
 }
 
