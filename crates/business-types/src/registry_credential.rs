@@ -187,17 +187,12 @@ pub fn registry_credential_update(
     new: &RegistryCredentialSpec,
     days_max: i64,
 ) -> FieldErrors {
-    let path = Path::new("spec");
     let mut errors = holder_and_names(new);
     if new.valid_days != old.valid_days {
         errors.extend(valid_days(new, days_max));
     }
-    let kept = [("tenantID", &old.tenant_id, &new.tenant_id), ("user", &old.user, &new.user)];
-    for (field, before, after) in kept {
-        if before != after {
-            errors.push(FieldError::invalid(&path.child(field), &json!(after), "field is immutable"));
-        }
-    }
+    let fields = [("tenantID", &old.tenant_id, &new.tenant_id), ("user", &old.user, &new.user)];
+    errors.extend(validation::immutable(fields, "field is immutable"));
     errors
 }
 

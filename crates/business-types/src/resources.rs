@@ -1,4 +1,5 @@
 use crate::names::GROUP;
+use crate::validation::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::quantity::{Format, NANOS_PER_UNIT, Quantity};
@@ -47,7 +48,7 @@ const GIGA: i64 = 1_000_000_000;
 /// Validates the name of a resource in a quota.
 pub fn check_name(resource: &str, path: &Path) -> FieldErrors {
     let invalid = |detail: &str| FieldError::invalid(path, &json!(resource), detail);
-    let mut errors: FieldErrors = name::qualified_name(resource).iter().map(|text| invalid(text)).collect();
+    let mut errors = by_rule(resource, name::qualified_name, path);
     if !resource.contains('/') {
         let known = QUOTA_RESOURCES.contains(&resource) || is_huge_pages(resource);
         if !known && resource != STORAGE {

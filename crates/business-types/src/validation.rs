@@ -12,7 +12,7 @@ use serde_json::json;
 use std::collections::HashSet;
 
 /// The maximum number of bytes of `spec.displayName`.
-pub const DISPLAY_NAME_BYTES_MAX: usize = 1024;
+const DISPLAY_NAME_BYTES_MAX: usize = 1024;
 /// The maximum number of bytes of a member cluster's name.
 pub const CLUSTER_NAME_BYTES_MAX: usize = 253;
 /// The maximum number of bytes of a tenant's ID: as for the name of a Tenant. It is also the name of a scope, which is
@@ -57,9 +57,7 @@ fn validate_project(stored: &StoredNames<'_>, name: &str, spec: &ProjectSpec) ->
     if spec.display_name.is_empty() {
         errors.push(FieldError::required(&path.child("displayName"), "must specify the name for people"));
     }
-    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
-        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
-    }
+    errors.extend(display_name(&spec.display_name, &path.child("displayName")));
     errors.extend(users(stored, &spec.members, &path.child("members")));
     errors.extend(check_access(stored, &spec.access, &path.child("access")));
     errors.extend(template_name(&spec.template, &path.child("template")));
@@ -92,6 +90,16 @@ pub(crate) fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
         return Some(FieldError::invalid(path, &json!(name), "it is the registry, and no cluster"));
     }
     (!is_key).then(|| FieldError::invalid(path, &json!(name), wrong))
+}
+
+/// Validates the length of a name for people.
+pub(crate) fn display_name(name: &str, path: &Path) -> Option<FieldError> {
+    (name.len() > DISPLAY_NAME_BYTES_MAX).then(|| FieldError::too_long(path, DISPLAY_NAME_BYTES_MAX))
+}
+
+/// Validates a text by one of the rules of [`meta::name`].
+pub(crate) fn by_rule(text: &str, rule: fn(&str) -> Vec<String>, path: &Path) -> FieldErrors {
+    rule(text).iter().map(|wrong| FieldError::invalid(path, &json!(text), wrong)).collect()
 }
 
 /// Validates that a name, which another system defines, has no control characters.
@@ -137,7 +145,7 @@ pub(crate) fn template_name(name: &str, path: &Path) -> FieldErrors {
     if name.is_empty() {
         return FieldErrors::new();
     }
-    name::dns1123_label(name).iter().map(|wrong| FieldError::invalid(path, &json!(name), wrong)).collect()
+    by_rule(name, name::dns1123_label, path)
 }
 
 /// Validates a list of names of users.
@@ -162,8 +170,7 @@ pub(crate) fn registry_names(names: &[String], path: &Path) -> FieldErrors {
         errors.push(FieldError::too_many(path, names.len(), REGISTRY_NAMES_MAX));
     }
     for (index, named) in names.iter().enumerate() {
-        let wrong = name::dns1123_subdomain(named);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&path.index(index), &json!(named), text)));
+        errors.extend(by_rule(named, name::dns1123_subdomain, &path.index(index)));
     }
     errors
 }
@@ -179,7 +186,7 @@ fn parent(name: &str, parent: &str, path: &Path) -> FieldErrors {
     if parent == name {
         return vec![FieldError::invalid(path, &json!(parent), "ancestor projects formed a circle")];
     }
-    name::dns1123_label(parent).iter().map(|wrong| FieldError::invalid(path, &json!(parent), wrong)).collect()
+    by_rule(parent, name::dns1123_label, path)
 }
 
 /// Validates that immutable fields of a project's spec are not changed. (The server overwrites the tenant of a caller
@@ -200,14 +207,12 @@ pub fn namespace(spec: &NamespaceSpec, forbidden: &[String]) -> FieldErrors {
     }
     errors.extend(hard(None, spec));
     let at = path.child("namespace");
-    let value = json!(spec.namespace);
     if spec.namespace.is_empty() {
         errors.push(FieldError::required(&at, "must specify the name of the namespace in the cluster"));
     } else if names::is_forbidden(&spec.namespace, forbidden) {
-        errors.push(FieldError::invalid(&at, &value, "the namespace is forbidden to use"));
+        errors.push(FieldError::invalid(&at, &json!(spec.namespace), "the namespace is forbidden to use"));
     } else {
-        let wrong = name::dns1123_label(&spec.namespace);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &value, text)));
+        errors.extend(by_rule(&spec.namespace, name::dns1123_label, &at));
     }
     errors
 }
@@ -340,7 +345,7 @@ pub(crate) fn amounts(list: &ResourceList, path: impl Fn(&str) -> Path) -> Field
     errors
 }
 
-/// Validates each amount of a list that is the sum of others, whatever their number.
+/// Validates each amount of a list, whatever their number.
 fn each_amount(list: &ResourceList, path: impl Fn(&str) -> Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (resource, amount) in list {

@@ -1,3 +1,4 @@
+use crate::validation::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::object::Object;
@@ -13,14 +14,14 @@ pub fn config_map(object: &Object) -> FieldErrors {
     let mut bytes = 0_usize;
     for (key, value) in object.string_map(&["data"]) {
         let at = data.key(key);
-        errors.extend(bad_key(key, &at));
+        errors.extend(by_rule(key, name::config_map_key, &at));
         if object.get(&["binaryData", key]).is_some() {
             errors.push(FieldError::invalid(&at, &json!(key), "duplicate of key present in binaryData"));
         }
         bytes = bytes.saturating_add(value.len());
     }
     for (key, value) in object.string_map(&["binaryData"]) {
-        errors.extend(bad_key(key, &binary.key(key)));
+        errors.extend(by_rule(key, name::config_map_key, &binary.key(key)));
         bytes = bytes.saturating_add(decoded_bytes(value));
     }
     if bytes > DATA_BYTES_MAX {
@@ -32,10 +33,6 @@ pub fn config_map(object: &Object) -> FieldErrors {
 /// The number of bytes of a base64 text. The decoder has checked that it is valid.
 fn decoded_bytes(base64: &str) -> usize {
     base64.trim_end_matches('=').len().saturating_mul(3) / 4
-}
-
-fn bad_key(key: &str, path: &Path) -> impl Iterator<Item = FieldError> {
-    name::config_map_key(key).into_iter().map(move |wrong| FieldError::invalid(path, &json!(key), &wrong))
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 use super::{ClusterEndpoint, DerivedAmount, MemberClusterSpec, MemberClusterStatus};
 use crate::cluster::EVERY_TENANT;
 use crate::resources;
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, cluster_name, conditions, printable};
+use crate::validation::{amounts, by_rule, cluster_name, conditions, display_name, printable};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::quantity::{Quantity, ResourceList};
-use meta::validation::NameRule;
 use serde_json::json;
 
 /// The maximum number of tenants of a cluster.
@@ -28,9 +27,7 @@ pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
     let mut errors: FieldErrors =
         cluster_name(name, &Path::new("metadata").child("name")).into_iter().collect();
     for (field, text) in [("displayName", &spec.display_name), ("type", &spec.cluster_type)] {
-        if text.len() > DISPLAY_NAME_BYTES_MAX {
-            errors.push(FieldError::too_long(&path.child(field), DISPLAY_NAME_BYTES_MAX));
-        }
+        errors.extend(display_name(text, &path.child(field)));
         errors.extend(printable(text, &path.child(field)));
     }
     errors.extend(tenants(&spec.tenants, &path.child("tenants")));
@@ -40,9 +37,8 @@ pub fn member_cluster(name: &str, spec: &MemberClusterSpec) -> FieldErrors {
         errors.extend(self::endpoint(endpoint, &path.child("endpoint")));
     }
     if let Some(credentials) = &spec.credentials {
-        let (at, name) = (path.child("credentials").child("secretName"), &credentials.secret_name);
-        let wrong = NameRule::Subdomain.check(name);
-        errors.extend(wrong.into_iter().map(|why| FieldError::invalid(&at, &json!(name), &why)));
+        let at = path.child("credentials").child("secretName");
+        errors.extend(by_rule(&credentials.secret_name, name::dns1123_subdomain, &at));
     }
     errors
 }

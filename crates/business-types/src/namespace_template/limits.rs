@@ -1,3 +1,4 @@
+use crate::validation::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::quantity::{Quantity, ResourceList};
 use serde::{Deserialize, Serialize};
@@ -79,8 +80,7 @@ fn check_item(item: &LimitRangeItem, at: &Path) -> FieldErrors {
         }
         for (resource, amount) in amounts {
             let at = at.child(name).key(resource);
-            let wrong = meta::name::qualified_name(resource);
-            errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &json!(resource), text)));
+            errors.extend(by_rule(resource, meta::name::qualified_name, &at));
             if *amount < Quantity::ZERO {
                 errors.push(FieldError::invalid(&at, &json!(amount), "must be greater than or equal to 0"));
             }

@@ -1,3 +1,4 @@
+use crate::validation::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::schema::{ListType, Schema};
@@ -133,8 +134,8 @@ fn check_selector(selector: Option<&Value>, at: &Path) -> FieldErrors {
     let labels = selector.and_then(|selector| selector.get("matchLabels")).and_then(Value::as_object);
     for (key, value) in labels.into_iter().flatten() {
         let at = at.child("matchLabels");
-        errors.extend(check_text(key, name::qualified_name, &at));
-        errors.extend(check_text(value.as_str().unwrap_or_default(), name::label_value, &at.key(key)));
+        errors.extend(by_rule(key, name::qualified_name, &at));
+        errors.extend(by_rule(value.as_str().unwrap_or_default(), name::label_value, &at.key(key)));
     }
     let requirements = selector.into_iter().flat_map(|selector| items(selector, "matchExpressions"));
     for (index, requirement) in requirements.enumerate() {
@@ -145,7 +146,7 @@ fn check_selector(selector: Option<&Value>, at: &Path) -> FieldErrors {
 
 fn check_requirement(requirement: &Value, at: &Path) -> FieldErrors {
     let text = |field: &str| requirement.get(field).and_then(Value::as_str).unwrap_or_default();
-    let mut errors = check_text(text("key"), name::qualified_name, &at.child("key"));
+    let mut errors = by_rule(text("key"), name::qualified_name, &at.child("key"));
     let values: Vec<&str> = items(requirement, "values").filter_map(Value::as_str).collect();
     let values_at = at.child("values");
     match text("operator") {
@@ -164,14 +165,9 @@ fn check_requirement(requirement: &Value, at: &Path) -> FieldErrors {
         }
     }
     for (index, value) in values.into_iter().enumerate() {
-        errors.extend(check_text(value, name::label_value, &values_at.index(index)));
+        errors.extend(by_rule(value, name::label_value, &values_at.index(index)));
     }
     errors
-}
-
-/// The errors of a text by a rule for names.
-fn check_text(text: &str, rule: fn(&str) -> Vec<String>, at: &Path) -> FieldErrors {
-    rule(text).iter().map(|why| FieldError::invalid(at, &json!(text), why)).collect()
 }
 
 fn check_port(port: &Value, at: &Path) -> FieldErrors {

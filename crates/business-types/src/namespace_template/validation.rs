@@ -5,7 +5,7 @@ use super::{
 use crate::names::OFFERED_ROLE_PREFIX;
 use crate::namespace::pull_credential;
 use crate::subject::{Subject, check_subjects};
-use crate::validation::{self, DISPLAY_NAME_BYTES_MAX, StoredNames, conditions};
+use crate::validation::{self, StoredNames, by_rule, conditions, display_name};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use serde_json::json;
@@ -69,9 +69,7 @@ pub fn namespace_template_changed(
 fn validate_template(stored: &StoredNames<'_>, spec: &NamespaceTemplateSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
-    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
-        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
-    }
+    errors.extend(display_name(&spec.display_name, &path.child("displayName")));
     errors.extend(labels(spec, &path));
     errors.extend(annotations(spec, &path));
     if let Some(limit_range) = &spec.limit_range {
@@ -94,8 +92,7 @@ fn labels(spec: &NamespaceTemplateSpec, path: &Path) -> FieldErrors {
     let mut errors = keys(&spec.labels, &path.child("labels"), name::qualified_name);
     for (key, value) in &spec.labels {
         let at = path.child("labels").key(key);
-        let wrong = name::label_value(value);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &json!(value), text)));
+        errors.extend(by_rule(value, name::label_value, &at));
         let is_level = key.strip_prefix(POD_SECURITY).is_some_and(|mode| !mode.ends_with("-version"));
         if is_level && !POD_SECURITY_LEVELS.contains(&value.as_str()) {
             errors.push(FieldError::not_supported(&at, &json!(value), &POD_SECURITY_LEVELS));
@@ -130,7 +127,7 @@ fn keys(map: &BTreeMap<String, String>, path: &Path, rule: fn(&str) -> Vec<Strin
     }
     for key in map.keys() {
         let at = path.key(key);
-        errors.extend(rule(key).iter().map(|text| FieldError::invalid(&at, &json!(key), text)));
+        errors.extend(by_rule(key, rule, &at));
         if is_reserved(key) {
             let why = "this key says whose a namespace is: templates do not write it";
             errors.push(FieldError::forbidden(&at, why));
@@ -209,8 +206,7 @@ fn check_pull_secret(pull_secret: &PullSecretTemplate, path: &Path) -> FieldErro
         errors.push(FieldError::too_many(&at, service_accounts.len(), SERVICE_ACCOUNTS_MAX));
     }
     for (index, account) in service_accounts.iter().enumerate() {
-        let wrong = name::dns1123_subdomain(account);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at.index(index), &json!(account), text)));
+        errors.extend(by_rule(account, name::dns1123_subdomain, &at.index(index)));
         if service_accounts.iter().take(index).any(|other| other == account) {
             errors.push(FieldError::duplicate(&at.index(index), &json!(account)));
         }
@@ -225,8 +221,7 @@ fn check_names(names: &[&str], path: &Path) -> FieldErrors {
     let mut errors = FieldErrors::new();
     for (index, name) in names.iter().enumerate() {
         let at = path.index(index).child("name");
-        let wrong = name::dns1123_label(name);
-        errors.extend(wrong.iter().map(|text| FieldError::invalid(&at, &json!(name), text)));
+        errors.extend(by_rule(name, name::dns1123_label, &at));
         if name.len() > NAME_BYTES_MAX {
             errors.push(FieldError::too_long(&at, NAME_BYTES_MAX));
         }

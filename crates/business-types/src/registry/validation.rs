@@ -3,7 +3,7 @@ use super::{
     RegistryStatus, STORAGE, UNTAGGED_MAX,
 };
 use crate::resources;
-use crate::validation::{DISPLAY_NAME_BYTES_MAX, amounts, conditions, immutable, phase};
+use crate::validation::{amounts, conditions, display_name, immutable, phase};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
 use meta::quantity::{Quantity, ResourceList};
@@ -34,9 +34,7 @@ pub fn object_update(name: &str, old: &RegistrySpec, new: &RegistrySpec) -> Fiel
 fn mutable_fields(spec: &RegistrySpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
-    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
-        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
-    }
+    errors.extend(display_name(&spec.display_name, &path.child("displayName")));
     for (key, amount) in &spec.hard {
         let at = path.child("hard").key(key);
         if key == STORAGE {

@@ -4,7 +4,7 @@ use crate::project::check_access;
 use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::subject::{Subject, SubjectKind, check_subjects};
 use crate::validation::{
-    DISPLAY_NAME_BYTES_MAX, StoredNames, amounts, cluster_name, conditions, printable, template_name,
+    StoredNames, amounts, cluster_name, conditions, display_name, printable, template_name,
 };
 use meta::field::{FieldError, FieldErrors, Path};
 use serde_json::json;
@@ -37,9 +37,7 @@ pub fn tenant_changed(before: &TenantSpec, spec: &TenantSpec) -> FieldErrors {
 fn validate_tenant(stored: &StoredNames<'_>, spec: &TenantSpec) -> FieldErrors {
     let path = Path::new("spec");
     let mut errors = FieldErrors::new();
-    if spec.display_name.len() > DISPLAY_NAME_BYTES_MAX {
-        errors.push(FieldError::too_long(&path.child("displayName"), DISPLAY_NAME_BYTES_MAX));
-    }
+    errors.extend(display_name(&spec.display_name, &path.child("displayName")));
     errors.extend(check_subjects(stored, &spec.administrators, &path.child("administrators")));
     errors.extend(quotas(&spec.clusters, &path.child("clusters")));
     errors.extend(contacts(&spec.contacts, &path.child("contacts")));
