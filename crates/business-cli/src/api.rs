@@ -90,13 +90,12 @@ enum BodyType {
 }
 
 impl Api {
-    pub(crate) fn new(mut config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
+    /// Without a terminal, `timeout` is also how long the kubeconfig's credential plugin may take.
+    pub(crate) async fn new(mut config: Config, project: String, timeout: Duration) -> Result<Self, Failure> {
         // kube would repeat calls for minutes, without a word, and even a write that may have been done.
         config.default_retry = false;
-        let client = Client::try_from(config.clone()).map_err(|error| {
-            plugin::failure(&config, &error).unwrap_or_else(|| Failure::Kubeconfig(error_chain(&error)))
-        })?;
         let timeout = (!timeout.is_zero()).then_some(timeout);
+        let client = plugin::client(&mut config, timeout).await?;
         Ok(Self { client, config, project, timeout, warns: true, is_member: false, lacks_project: false })
     }
 
@@ -122,7 +121,7 @@ impl Api {
 
     /// The server's address.
     pub(crate) fn server(&self) -> String {
-        self.config.cluster_url.to_string().trim_end_matches('/').to_owned()
+        paths::server_of(&self.config)
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {

@@ -107,13 +107,13 @@ impl ConnectionFlags {
     /// The API that these flags lead to.
     pub(crate) async fn open(&self) -> Result<Api, Failure> {
         let config = self.config(self.kubeconfig.as_deref()).await?;
-        self.api(config)
+        self.api(config).await
     }
 
     /// The same with another kubeconfig, or none.
     pub(crate) async fn open_with(&self, kubeconfig: Option<&Path>) -> Result<Api, Failure> {
         let config = self.config(kubeconfig).await?;
-        self.api(config)
+        self.api(config).await
     }
 
     async fn config(&self, kubeconfig: Option<&Path>) -> Result<Config, Failure> {
@@ -134,11 +134,11 @@ impl ConnectionFlags {
         Ok(config)
     }
 
-    fn api(&self, config: Config) -> Result<Api, Failure> {
+    async fn api(&self, config: Config) -> Result<Api, Failure> {
         let project = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         // kube uses the same default if the context names no namespace.
         let is_named = self.namespace.is_some() || project != DEFAULT_NAMESPACE;
-        let api = Api::new(config, project, self.request_timeout)?;
+        let api = Api::new(config, project, self.request_timeout).await?;
         Ok(if is_named { api } else { api.without_project() })
     }
 }

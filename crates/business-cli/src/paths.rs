@@ -1,6 +1,12 @@
-//! Paths of the API.
+//! Paths of the API, and the address of its server.
 
 use business_types::names::{self, API_VERSION};
+use kube::Config;
+
+/// The address of a server.
+pub(crate) fn server_of(config: &Config) -> String {
+    config.cluster_url.to_string().trim_end_matches('/').to_owned()
+}
 
 fn root() -> String {
     format!("/apis/{API_VERSION}")

@@ -87,15 +87,11 @@ impl Complete {
     async fn names(&self, kind: ObjectKind, prefix: &str) -> Vec<(String, String)> {
         let typed = self.words.last().and_then(|word| word.strip_prefix(prefix)).unwrap_or_default();
         let Some(connection) = self.connection() else { return Vec::new() };
-        let runtime = tokio::runtime::Handle::current();
-        // A credential plugin blocks its thread, and the wait cannot be cancelled, so it runs on another thread.
-        let listed = tokio::task::spawn_blocking(move || {
-            runtime.block_on(async {
-                let api = connection.open().await?.without_warnings();
-                list_kind(&api, kind).await
-            })
-        });
-        let answered = tokio::time::timeout(DEADLINE, listed).await.ok().and_then(Result::ok);
+        let listed = async {
+            let api = connection.open().await?.without_warnings();
+            list_kind(&api, kind).await
+        };
+        let answered = tokio::time::timeout(DEADLINE, listed).await.ok();
         let names = answered.and_then(Result::ok).unwrap_or_default();
         let fitting = names.into_iter().filter(|name| name.starts_with(typed)).take(NAMES_MAX);
         fitting.map(|name| (format!("{prefix}{name}"), String::new())).collect()

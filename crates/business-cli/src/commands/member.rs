@@ -37,7 +37,7 @@ impl ClusterFlags {
         let file = connection.kubeconfig.as_deref();
         let file = file.ok_or_else(|| Failure::Usage("name the member cluster's --kubeconfig".to_owned()))?;
         let config = config_of_file(file, self.member_context.as_deref()).await?;
-        let member = Api::new(config, String::new(), connection.request_timeout)?.for_member();
+        let member = Api::new(config, String::new(), connection.request_timeout).await?.for_member();
         Ok(Clusters { host: connection.open_with(self.host_kubeconfig.as_deref()).await?, member })
     }
 }

@@ -212,7 +212,7 @@ impl Rotate {
     async fn revoke_old(&self, member: &Api, one: &RenewedCredential) -> Result<bool, Failure> {
         let revoked = one.account.tokens(member).revoke_before(&one.new).await?;
         let Some(token) = &one.old_token else { return Ok(false) };
-        let old = self.with_old_token(member, token)?;
+        let old = self.with_old_token(member, token).await?;
         if bound_to(token).is_some_and(|secret| revoked.contains(&secret)) {
             self.wait_until_refused(&old).await?;
             return Ok(true);
@@ -222,10 +222,10 @@ impl Rotate {
     }
 
     /// A client of the member cluster with an old token.
-    fn with_old_token(&self, member: &Api, token: &str) -> Result<Api, Failure> {
+    async fn with_old_token(&self, member: &Api, token: &str) -> Result<Api, Failure> {
         let mut config = member.config.clone();
         config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
-        Api::new(config, String::new(), self.timeout)
+        Api::new(config, String::new(), self.timeout).await
     }
 
     async fn wait_until_refused(&self, old: &Api) -> Result<(), Failure> {

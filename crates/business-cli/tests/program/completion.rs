@@ -1,5 +1,5 @@
+use crate::plugin::kubeconfig_with_plugin;
 use crate::world::{PROGRAM, World};
-use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -98,17 +98,7 @@ async fn names_are_those_that_the_caller_sees() {
 
 #[test]
 fn a_credential_plugin_that_does_not_end_keeps_nobody_from_typing() {
-    let exec = json!({
-        "apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["60"], "interactiveMode": "Never",
-    });
-    let config = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": {"exec": exec}}],
-    });
-    let kubeconfig = std::env::temp_dir().join(format!("business-plugin-{}", uuid::Uuid::new_v4()));
-    std::fs::write(&kubeconfig, config.to_string()).unwrap();
+    let kubeconfig = kubeconfig_with_plugin("sleep 60", "Never");
     let begun = Instant::now();
     let args = ["__complete", "--", "tree", ""];
     let output = Command::new(PROGRAM).args(args).env("KUBECONFIG", &kubeconfig).output().unwrap();

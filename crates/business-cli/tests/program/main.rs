@@ -18,6 +18,9 @@ mod acting;
 /// Error messages.
 #[cfg(test)]
 mod refusals;
+/// Credential plugins that do not end.
+#[cfg(test)]
+mod plugin;
 /// Commands against a fake kube-apiserver: join, rotate, leave, adopt.
 #[cfg(test)]
 mod clusters;

@@ -48,7 +48,7 @@ async fn user_name(cluster: &Value, token: &str, timeout: Duration) -> Result<Op
     let config = Kubeconfig::from_yaml(&config.to_string()).map_err(|error| unusable(error_chain(&error)))?;
     let config = kubeconfig::config(&config, None).await.map_err(|error| unusable(error_chain(&error)))?;
     let timeout = if timeout.is_zero() { TIMEOUT_MAX } else { timeout.min(TIMEOUT_MAX) };
-    let api = Api::new(config, String::new(), timeout)?.without_warnings();
+    let api = Api::new(config, String::new(), timeout).await?.without_warnings();
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
     let answered = match api.post(REVIEWS, &review).await {
         Err(failure) if failure.is_not_found() || failure.is_forbidden() && !failure.is_unauthenticated() => {
