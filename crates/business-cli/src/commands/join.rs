@@ -64,7 +64,8 @@ pub(crate) struct Join {
     /// Its name for people
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
-    /// Tenants that may use it, with commas between; if it is left out, those of before, and all at the first time
+    /// Tenants that may use it, with commas between; if it is left out, those of before, and at the first time those of
+    /// its record, or all
     #[arg(long, value_name = "TENANTS")]
     tenants: Option<String>,
     /// Its address as the controller reaches it; else that of before, and that of the kubeconfig at the first time

@@ -21,6 +21,8 @@ use std::net::IpAddr;
 #[derive(Default)]
 pub(super) struct PreviousJoin {
     cluster: Option<MemberCluster>,
+    /// Whether its object lists tenants, be it none of them.
+    lists_tenants: bool,
     /// Its Secret in the host cluster.
     secret: Option<Value>,
     /// The configuration of the tunnel's agents in it.
@@ -62,12 +64,18 @@ pub(super) struct JoinSettings {
 
 impl PreviousJoin {
     pub(super) async fn read(host: &Api, member: &Api, join: &Join) -> Result<Self, Failure> {
-        let cluster: Option<MemberCluster> =
-            host.find(&paths::object(names::MEMBER_CLUSTERS, &join.cluster)).await?;
+        let path = paths::object(names::MEMBER_CLUSTERS, &join.cluster);
+        let object: Option<Value> = host.find(&path).await?;
+        let tenants = object.as_ref().and_then(|object| object.pointer("/spec/tenants"));
+        let lists_tenants = tenants.is_some_and(Value::is_array);
+        let cluster: Option<MemberCluster> = object
+            .map(serde_json::from_value)
+            .transpose()
+            .map_err(|error| Failure::Unreadable(path, error))?;
         let name = secret_name(&join.cluster, cluster.as_ref());
         let path = secret_path_of(&join.members_namespace, &name);
         let secret = host.find(&path).await.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
-        let mut before = Self { cluster, secret, agents: None };
+        let mut before = Self { cluster, lists_tenants, secret, agents: None };
         if before.secret.is_some() || before.joined_cluster().is_some() {
             before.agents = tunnel::find_agents(member).await?;
         }
@@ -86,12 +94,19 @@ impl PreviousJoin {
         spec: impl Fn(&MemberClusterSpec) -> Option<String>,
     ) -> Option<String> {
         match &self.secret {
-            Some(secret) => {
-                let said = secret.pointer("/metadata/annotations").and_then(|all| all.get(annotation));
-                said.and_then(Value::as_str).map(str::to_owned)
-            }
+            Some(secret) => annotation_of(secret, annotation),
             None => self.joined_cluster().and_then(|cluster| spec(&cluster.spec)),
         }
+    }
+
+    /// The tenants that may use the cluster. A Secret without them opens it to all, so those of an object that was
+    /// created before the first join count, too.
+    fn tenants(&self) -> Option<String> {
+        if let Some(secret) = &self.secret {
+            return annotation_of(secret, CLUSTER_TENANTS_ANNOTATION);
+        }
+        let cluster = self.cluster.as_ref().filter(|_| self.lists_tenants);
+        cluster.or_else(|| self.joined_cluster()).map(|cluster| cluster.spec.tenants.join(","))
     }
 
     /// The kubeconfig in its Secret, if it can be read.
@@ -151,6 +166,9 @@ impl JoinSettings {
         if let Some(why) = &self.tenants_stay {
             note(why);
         }
+        if self.annotations.get(CLUSTER_TENANTS_ANNOTATION).and_then(Value::as_str) == Some("") {
+            note("operators alone may use it: --tenants names tenants that may, too; '*' is every tenant");
+        }
         if self.has_lost_secret {
             note(format_args!(
                 "its Secret {} is gone: --people, --endpoint and --server, where they were given before, have to be given again",
@@ -199,7 +217,6 @@ fn annotations(join: &Join, before: &PreviousJoin, kept: &mut Vec<String>) -> Ma
     let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let named = |spec: &MemberClusterSpec| filled(&spec.display_name);
     let typed = |spec: &MemberClusterSpec| filled(&spec.cluster_type);
-    let tenants = |spec: &MemberClusterSpec| Some(spec.tenants.join(","));
     let settings = [
         (
             CLUSTER_DISPLAY_NAME_ANNOTATION,
@@ -208,12 +225,7 @@ fn annotations(join: &Join, before: &PreviousJoin, kept: &mut Vec<String>) -> Ma
             before.annotation_or_spec(CLUSTER_DISPLAY_NAME_ANNOTATION, named),
         ),
         (CLUSTER_TYPE_ANNOTATION, "", &None, before.annotation_or_spec(CLUSTER_TYPE_ANNOTATION, typed)),
-        (
-            CLUSTER_TENANTS_ANNOTATION,
-            "--tenants",
-            &join.tenants,
-            before.annotation_or_spec(CLUSTER_TENANTS_ANNOTATION, tenants),
-        ),
+        (CLUSTER_TENANTS_ANNOTATION, "--tenants", &join.tenants, before.tenants()),
         (
             CLUSTER_ENDPOINT_ANNOTATION,
             "--endpoint",
@@ -292,6 +304,12 @@ impl Route {
     }
 }
 
+/// An annotation of a Secret.
+fn annotation_of(secret: &Value, annotation: &str) -> Option<String> {
+    let found = secret.pointer("/metadata/annotations").and_then(|all| all.get(annotation));
+    found.and_then(Value::as_str).map(str::to_owned)
+}
+
 /// A value of a Secret, in base64.
 fn data<'a>(secret: &'a Value, key: &str) -> &'a str {
     text(secret, &format!("/data/{key}"))
@@ -351,7 +369,7 @@ mod tests {
         PreviousJoin {
             cluster: Some(cluster(&json!({"tenants": ["acme"], "identity": "Shared"}), "1")),
             secret: Some(secret(&annotations, &there, "Uw==")),
-            agents: None,
+            ..PreviousJoin::default()
         }
     }
 
@@ -393,6 +411,19 @@ mod tests {
             let settings = settings(&[], &before).unwrap();
             assert_eq!(settings.annotations["business.tkestack.io/tenants"], text);
             assert!(settings.has_lost_secret);
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_was_made_beforehand_is_for_the_tenants_that_it_lists() {
+        for (tenants, text) in [(json!(["acme"]), "acme"), (json!([]), "")] {
+            let cluster = Some(cluster(&json!({ "tenants": tenants }), ""));
+            let before = PreviousJoin { cluster, lists_tenants: true, ..PreviousJoin::default() };
+            let kept = settings(&[], &before).unwrap();
+            assert_eq!(kept.annotations["business.tkestack.io/tenants"], text);
+            assert_eq!(kept.kept.join(" "), format!("--tenants '{text}'"));
+            let said = settings(&["--tenants", "globex"], &before).unwrap();
+            assert_eq!(said.annotations["business.tkestack.io/tenants"], "globex");
         }
     }
 
@@ -464,11 +495,17 @@ mod tests {
         };
         let known = Some(cluster(&json!({"tenants": ["*"]}), "1"));
         let secret = Some(secret(&json!({}), &through, ""));
-        let without_agents = PreviousJoin { cluster: known.clone(), secret: secret.clone(), agents: None };
+        let without_agents =
+            PreviousJoin { cluster: known.clone(), secret: secret.clone(), ..PreviousJoin::default() };
         let refused = settings(&[], &without_agents).err().unwrap().to_string();
         assert!(refused.contains("give --tunnel again"), "{refused}");
-        let lost = PreviousJoin { cluster: known.clone(), secret: None, agents: Some(agents.clone()) };
-        let there = PreviousJoin { cluster: known, secret, agents: Some(agents.clone()) };
+        let there =
+            PreviousJoin { cluster: known, secret, agents: Some(agents.clone()), ..PreviousJoin::default() };
+        let lost = PreviousJoin {
+            cluster: there.cluster.clone(),
+            agents: Some(agents.clone()),
+            ..PreviousJoin::default()
+        };
         for before in [&lost, &there] {
             let settings = settings(&[], before).unwrap();
             assert_eq!(settings.route, Route::Tunnel(agents.clone()));
