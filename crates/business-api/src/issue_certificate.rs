@@ -5,6 +5,8 @@
 //! its validity is left. Then the former CA signs the new one, and both are trusted until the former has expired. Other
 //! CAs that the APIService trusts are removed ten minutes after the serving certificate was written, when every replica
 //! has read it.
+//!
+//! Where cert-manager has issued the serving certificate until now, it is replaced at once: nobody else renews it.
 
 use crate::config::IssueCertificate;
 use crate::serve;
@@ -38,6 +40,15 @@ const ISSUED: &str = "business.tkestack.io/issued";
 const ENDS: &str = "business.tkestack.io/ends";
 /// Annotation of the CA's Secret: when the former CA expires.
 const FORMER_ENDS: &str = "business.tkestack.io/former-ends";
+/// cert-manager's annotation of a Secret: the Certificate that the Secret is of.
+const CERT_MANAGER_CERTIFICATE: &str = "cert-manager.io/certificate-name";
+/// The Certificate of `deploy/components/certificates`. The chart has either it or the job that runs this.
+const OWN_CERTIFICATE: &str = "business-api";
+/// The annotation of an APIService whose `caBundle` cert-manager writes.
+const INJECT_ANNOTATION: &str = "cert-manager.io/inject-ca-from";
+/// Why a Secret of somebody else stays as it is.
+const FOREIGN: &str = "somebody else made it, and it is left to him; if nobody renews it any more, delete it: the next \
+                       run makes another";
 const CERTIFICATE_KEY: &str = "tls.crt";
 const KEY_KEY: &str = "tls.key";
 const AUTHORITY_KEY: &str = "ca.crt";
@@ -99,15 +110,15 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
         .map(Authority::from_secret)
         .transpose()
         .with_context(|| authority_secret.clone())?;
-    let trusted_before =
-        found.as_ref().map(|secret| text(secret, AUTHORITY_KEY)).transpose().with_context(|| name.clone())?;
-    if let (Some(secret), Some(trusted_before)) = (&found, &trusted_before)
+    if let Some(secret) = &found
         && is_good(secret, authority.as_ref(), &wanted, now).with_context(|| name.clone())?
     {
+        let trusted = trusted_by(secret).with_context(|| name.clone())?;
         let keep_others = now.saturating_sub(issued_at(secret)) < ROLLOUT_SECONDS;
-        trust(&client, trusted_before, keep_others, *timeout).await?;
+        trust(&client, &trusted, keep_others, *timeout).await?;
         return Ok(format!("the certificate in {name} is good"));
     }
+    let trusted_before = found.as_ref().map(trusted_by).transpose().with_context(|| name.clone())?;
     let authority = match authority {
         Some(authority) if authority.renew_after > now => authority,
         older => {
@@ -133,16 +144,34 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
 /// Whether the certificate in a Secret that this program has written stays. If its CA is lost, it stays until it is
 /// due.
 fn is_good(secret: &Secret, authority: Option<&Authority>, wanted: &str, now: i64) -> Result<bool> {
+    if is_of_cert_manager(secret) {
+        return Ok(false);
+    }
     let is_current = renewal(secret, wanted)?.is_some_and(|due| due > now);
     let Some(authority) = authority else { return Ok(is_current) };
     Ok(is_current && authority.renew_after > now && text(secret, AUTHORITY_KEY)? == authority.trusted(now))
+}
+
+/// Whether cert-manager has issued the certificate in a Secret. It may have done so after this program: annotations of
+/// both are there then.
+fn is_of_cert_manager(secret: &Secret) -> bool {
+    annotation(secret, CERT_MANAGER_CERTIFICATE) == Some(OWN_CERTIFICATE)
+}
+
+/// The CA certificates with which clients verify the certificate in a Secret.
+fn trusted_by(secret: &Secret) -> Result<String> {
+    match text(secret, AUTHORITY_KEY) {
+        // Some issuers of cert-manager do not tell their CA.
+        Err(_) if is_of_cert_manager(secret) => Ok(String::new()),
+        found => found,
+    }
 }
 
 /// When a certificate that this program has issued is due for replacement; `None`: at once, because it has other names.
 fn renewal(secret: &Secret, wanted: &str) -> Result<Option<i64>> {
     let (Some(names), Some(renew_after)) = (annotation(secret, NAMES), annotation(secret, RENEW_AFTER))
     else {
-        bail!("somebody else made it, and it is left to him");
+        bail!(FOREIGN);
     };
     let renew_after = time::parse(renew_after).context(RENEW_AFTER)?;
     Ok((names == wanted).then_some(renew_after))
@@ -195,22 +224,11 @@ async fn write(secrets: &Api<Secret>, found: Option<&Secret>, mut secret: Secret
 }
 
 /// Writes the CAs that the APIService has to trust into its `caBundle`, unless they are there already. The others there
-/// are kept or removed. Waits for an APIService that does not exist yet: it may be created at the same time.
+/// are kept or removed.
 async fn trust(client: &Client, authorities: &str, keep_others: bool, timeout: Duration) -> Result<()> {
-    let end = Instant::now() + timeout;
-    let trusted = loop {
-        let read = Request::get(API_SERVICE).body(Vec::new())?;
-        match with_deadline(client.request::<Value>(read)).await {
-            Ok(found) => {
-                break found.pointer("/spec/caBundle").and_then(Value::as_str).unwrap_or_default().to_owned();
-            }
-            Err(Error::Api(status)) if status.is_not_found() && Instant::now() + PAUSE < end => {
-                sleep(PAUSE).await;
-            }
-            Err(error) => return Err(error).context("read the APIService"),
-        }
-    };
-    let bundle = ca_bundle(authorities, &trusted, keep_others);
+    let service = api_service(client, timeout).await?;
+    let trusted = service.pointer("/spec/caBundle").and_then(Value::as_str).unwrap_or_default();
+    let bundle = ca_bundle(authorities, trusted, keep_others);
     if bundle == trusted {
         return Ok(());
     }
@@ -221,6 +239,33 @@ async fn trust(client: &Client, authorities: &str, keep_others: bool, timeout: D
         .await
         .context("write caBundle into the APIService")
         .map(drop)
+}
+
+/// The APIService. Waits for one that does not exist yet, and until cert-manager does not write its `caBundle` any more:
+/// an upgrade of the chart may create or change it at the same time.
+async fn api_service(client: &Client, timeout: Duration) -> Result<Value> {
+    let end = Instant::now() + timeout;
+    loop {
+        let read = Request::get(API_SERVICE).body(Vec::new())?;
+        let found = with_deadline(client.request::<Value>(read)).await;
+        let may_wait = Instant::now() + PAUSE < end;
+        match found {
+            Ok(found) if !is_injected(&found) => return Ok(found),
+            Err(Error::Api(status)) if status.is_not_found() && may_wait => {}
+            Err(error) => return Err(error).context("read the APIService"),
+            Ok(_) if may_wait => {}
+            Ok(_) => bail!(
+                "cert-manager writes caBundle of the APIService: its annotation {INJECT_ANNOTATION} has to go first"
+            ),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Whether cert-manager writes the `caBundle` of an APIService.
+fn is_injected(service: &Value) -> bool {
+    let annotations = service.pointer("/metadata/annotations");
+    annotations.and_then(|annotations| annotations.get(INJECT_ANNOTATION)).is_some()
 }
 
 /// The new value of `caBundle`, which is `trusted` now.
@@ -255,7 +300,7 @@ impl Authority {
     fn from_secret(secret: &Secret) -> Result<Self> {
         let (Some(renew_after), Some(ends)) = (annotation(secret, RENEW_AFTER), annotation(secret, ENDS))
         else {
-            bail!("somebody else made it, and it is left to him");
+            bail!(FOREIGN);
         };
         let former = match annotation(secret, FORMER_ENDS) {
             Some(ends) => Some(FormerAuthority {
@@ -507,6 +552,36 @@ mod tests {
         assert_eq!(renewal(&ours, "a,b").unwrap(), Some(time::parse(at).unwrap()));
         assert_eq!(renewal(&ours, "a").unwrap(), None);
         let theirs = secret("x", [], []);
-        assert!(renewal(&theirs, "a").is_err() && Authority::from_secret(&theirs).is_err());
+        let why = is_good(&theirs, None, "a", NOW).unwrap_err().to_string();
+        assert!(why.contains("delete it: the next run makes another"), "{why}");
+        assert!(Authority::from_secret(&theirs).is_err() && trusted_by(&theirs).is_err());
+    }
+
+    #[test]
+    fn what_cert_manager_has_issued_is_replaced_at_once() {
+        let of = |certificate: &str, authority: Option<&str>| {
+            let authority = authority.map(|pem| (AUTHORITY_KEY.to_owned(), ByteString(pem.into())));
+            let annotations = [(CERT_MANAGER_CERTIFICATE, certificate.to_owned())];
+            Secret { data: Some(authority.into_iter().collect()), ..secret("x", annotations, []) }
+        };
+        for (authority, trusted) in [(Some("theirs"), "theirs"), (None, "")] {
+            let found = of(OWN_CERTIFICATE, authority);
+            assert!(!is_good(&found, None, NAME, NOW).unwrap());
+            assert_eq!(
+                trusted_by(&found).unwrap(),
+                trusted,
+                "it stays trusted until every replica has read the new one"
+            );
+        }
+        assert!(is_good(&of("of-somebody", Some("theirs")), None, NAME, NOW).is_err());
+        let service = |annotation: &str| json!({"metadata": {"annotations": {annotation: "x"}}});
+        assert!(is_injected(&service(INJECT_ANNOTATION)), "caBundle would be overwritten");
+        assert!(!is_injected(&service("other")) && !is_injected(&json!({"metadata": {}})));
+        // The provider was changed to cert-manager and back.
+        let mut ours = in_secret(&Authority::generate(None, NOW).unwrap(), NOW);
+        assert!(is_good(&ours, None, NAME, NOW).unwrap());
+        let annotations = ours.metadata.annotations.as_mut().unwrap();
+        annotations.insert(CERT_MANAGER_CERTIFICATE.to_owned(), OWN_CERTIFICATE.to_owned());
+        assert!(!is_good(&ours, None, NAME, NOW).unwrap());
     }
 }
