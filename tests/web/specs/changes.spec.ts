@@ -35,6 +35,18 @@ test("a budget that was read a while ago is changed all the same when only its s
   await expect(page.getByText(/has been modified/)).toHaveCount(0);
 });
 
+test("an emptied amount takes no limit away, and of a row that is taken out it is said", async ({ console }) => {
+  const page = await console.as("alice", PAGES.change);
+  const local = page.getByRole("group", { name: "local", exact: true });
+  const cpu = local.getByLabel(CPU, { exact: true });
+  await cpu.fill("");
+  await expect(cpu).toHaveAccessibleDescription(words("form.amount.emptied"));
+  await expect(page.getByText(words("form.incomplete.amount"))).toBeVisible();
+  await expect(page.getByRole("button", { name: words("form.save") })).toBeDisabled();
+  await local.getByRole("button", { name: words("form.amount.remove", { resource: "requests.cpu" }), exact: true }).click();
+  await expect(page.getByText(words("form.limits.none", { limits: "local · requests.cpu" }))).toBeVisible();
+});
+
 test("whoever was slower is told what the other one has changed, and goes on with what he has typed", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.people);
   await expect(page.getByText(words("people.unchanged"))).toBeVisible();

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { limitChanges, rebaseLimits, toFormLimits } from "./edits";
+import { isEmptied, limitChanges, limitsTakenOut, rebaseLimits, toFormLimits } from "./edits";
 
 const before = { east: { cpu: "4", memory: "8Gi" }, west: { cpu: "2" } };
 
@@ -26,4 +26,19 @@ it("leaves out what either has taken out, but not what the other one has filled 
   expect(rebaseLimits(before, toFormLimits(before), { east: before.east })).toEqual(toFormLimits({ east: before.east }));
   const raised = toFormLimits({ ...before, west: { cpu: "3" } });
   expect(rebaseLimits(before, raised, { east: before.east })).toEqual(raised);
+});
+
+it("takes no limit away because its amount was emptied", () => {
+  const entry = (...amounts: [string, string][]) => ({ cluster: "east", amounts: amounts.map(([resource, amount]) => ({ resource, amount })) });
+  const emptied = (limits: ReturnType<typeof entry>) => limits.amounts.map((_, at) => isEmptied(before, limits, at));
+  expect(emptied(entry(["cpu", ""], ["memory", "8Gi"]))).toEqual([true, false]);
+  expect(emptied(entry(["cpu", "0"], ["pods", ""], ["", ""]))).toEqual([false, false, false]);
+  expect(emptied(entry(["cpu", ""], ["cpu", "4"]))).toEqual([false, false]);
+  expect(limitsTakenOut(before, [entry(["cpu", ""], ["memory", "8Gi"])])).toEqual([]);
+});
+
+it("tells which limits were taken out where their cluster stays", () => {
+  expect(limitsTakenOut(before, toFormLimits({ east: { pods: "1" } }))).toEqual([{ cluster: "east", resource: "cpu" }, { cluster: "east", resource: "memory" }]);
+  expect(limitsTakenOut(before, toFormLimits(before))).toEqual([]);
+  expect(limitsTakenOut(before, toFormLimits({ north: { cpu: "1" } }))).toEqual([]);
 });

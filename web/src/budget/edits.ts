@@ -1,7 +1,7 @@
 /** Limits that a form changes, also when somebody else changes them at the same time: pure functions. */
 
 import type { QuantityText } from "../amounts/quantity";
-import type { ClusterLimits } from "./form";
+import { type ClusterLimits, filledAmounts } from "./form";
 import { compareNames } from "./shares";
 
 /** Amounts by cluster and resource. */
@@ -25,6 +25,21 @@ export function limitChanges(before: Limits, after: Limits): LimitChange[] {
     const [old, fresh] = [textOf(before[cluster]?.[resource]), textOf(after[cluster]?.[resource])];
     return old === fresh ? [] : [{ cluster, resource, before: old, after: fresh }];
   }));
+}
+
+/**
+ * Whether a row has lost the amount of a limit. If it were left out of what is sent, the limit would be gone, and what has no limit is
+ * unlimited: whoever has emptied a field hardly means that.
+ */
+export function isEmptied(before: Limits, { cluster, amounts }: ClusterLimits, at: number): boolean {
+  const resource = amounts[at]?.resource ?? "";
+  return before[cluster]?.[resource] !== undefined && amounts[at]?.amount === "" && !(resource in filledAmounts(amounts));
+}
+
+/** The limits that were taken out in clusters that stay: nothing limits these resources there any more. */
+export function limitsTakenOut(before: Limits, mine: readonly ClusterLimits[]): { cluster: string; resource: string }[] {
+  return mine.flatMap(({ cluster, amounts }) =>
+    Object.keys(before[cluster] ?? {}).filter((resource) => !amounts.some((row) => row.resource === resource)).sort(compareNames).map((resource) => ({ cluster, resource })));
 }
 
 /** Three-way merge: keeps what the user has typed, and takes everything else from `after`. */

@@ -6,7 +6,7 @@ import { pathOfRoute, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Namespace } from "../api/types";
 import { isEqual } from "../api/write";
-import { type Limits, limitChanges, rebaseLimits, toFormLimits } from "../budget/edits";
+import { type Limits, isEmptied, limitChanges, limitsTakenOut, rebaseLimits, toFormLimits } from "../budget/edits";
 import { type ClusterLimits, filledAmounts } from "../budget/form";
 import { chargeOf, compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
@@ -86,7 +86,10 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const left = (cluster: string, resource: string) => remainingText("form.most", source(), cluster, resource, charged());
   const navigate = useNavigate();
   const back = () => (props.plural === "tenants" ? `/tenants/${name}` : linkOf(name, namespace));
+  const isIncomplete = createMemo(() => limits().some((entry) => entry.amounts.some((_, at) => isEmptied(before(), entry, at))));
+  const takenOut = createMemo(() => limitsTakenOut(before(), limits()).map(({ cluster, resource }) => `${cluster} · ${resource}`));
   const sent = createMemo((): WriteRequest | undefined => {
+    if (isIncomplete()) return undefined;
     const old = before();
     const patches = Object.fromEntries([
       ...limits().map(({ cluster, amounts }) => [cluster, { hard: withNulls(old[cluster] ?? {}, filledAmounts(amounts)) }] as const),
@@ -115,9 +118,10 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   return (
     <>
       <PageHeader title={t("form.change", { name })} under={namespace ?? ""} />
-      <DryRunForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t("people.unchanged")} done={() => navigate(back())} cancel={back()} onConflict={onConflict}>
+      <DryRunForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(isIncomplete() ? "form.incomplete.amount" : "people.unchanged")} done={() => navigate(back())} cancel={back()} onConflict={onConflict}>
         <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} left={left} />
+        <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} before={before()} left={left} />
+        <Show when={takenOut().length > 0}><p class="notice" role="status">{t("form.limits.none", { limits: takenOut().join(", ") })}</p></Show>
       </DryRunForm>
     </>
   );

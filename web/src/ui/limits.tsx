@@ -5,7 +5,7 @@ import { formatExact } from "../amounts/format";
 import { parseAmount } from "../amounts/quantity";
 import { GROUP, request } from "../api/client";
 import { projects } from "../api/collections";
-import type { Limits } from "../budget/edits";
+import { type Limits, isEmptied } from "../budget/edits";
 import { type BudgetSource, remainingIn } from "../budget/remaining";
 import { type AmountRow, type ClusterLimits, emptyLimits, isDuplicate } from "../budget/form";
 import { compareNames } from "../budget/shares";
@@ -35,6 +35,8 @@ interface LimitsFieldsProps {
   choices: readonly string[];
   isSeveral: boolean;
   set: (limits: readonly ClusterLimits[]) => void;
+  /** The limits that are changed. */
+  before?: Limits;
   /** The text that says how much is left, if that is known. */
   left?: ((cluster: string, resource: string) => string | undefined) | undefined;
 }
@@ -63,7 +65,8 @@ export function LimitsFields(props: LimitsFieldsProps) {
                     onClick={() => props.set(props.limits.filter((_, at) => at !== index))}>−</button>
                 </Show>
               </div>
-              <Amounts rows={entry().amounts} set={(amounts) => put(index, { amounts })} left={(resource) => props.left?.(entry().cluster, resource)} />
+              <Amounts rows={entry().amounts} set={(amounts) => put(index, { amounts })} left={(resource) => props.left?.(entry().cluster, resource)}
+                isEmptied={(at) => isEmptied(props.before ?? {}, entry(), at)} />
             </fieldset>
           );
         }}
@@ -76,7 +79,14 @@ export function LimitsFields(props: LimitsFieldsProps) {
   );
 }
 
-function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) => void; left: (resource: string) => string | undefined }) {
+interface AmountsProps {
+  rows: readonly AmountRow[];
+  set: (rows: AmountRow[]) => void;
+  left: (resource: string) => string | undefined;
+  isEmptied: (at: number) => boolean;
+}
+
+function Amounts(props: AmountsProps) {
   const put = (index: number, row: Partial<AmountRow>) => props.set(props.rows.map((old, at) => (at === index ? { ...old, ...row } : old)));
   return (
     <fieldset class="amounts">
@@ -85,6 +95,7 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
         {(index) => {
           const row = () => props.rows[index] ?? { resource: "", amount: "" };
           const isWrong = () => row().amount !== "" && parseAmount(row().amount) === undefined;
+          const wrong = () => (isWrong() ? t("form.amount.invalid") : props.isEmptied(index) ? t("form.amount.emptied") : undefined);
           const isTwice = () => isDuplicate(props.rows, index);
           const [why, whyTwice] = [createUniqueId(), createUniqueId()];
           return (
@@ -93,13 +104,13 @@ function Amounts(props: { rows: readonly AmountRow[]; set: (rows: AmountRow[]) =
                 aria-invalid={isTwice()} aria-describedby={isTwice() ? whyTwice : undefined}
                 onInput={(event) => put(index, { resource: event.currentTarget.value })} />
               <input aria-label={t("form.amount.of", { resource: row().resource })} value={row().amount} autocomplete="off"
-                aria-invalid={isWrong()} aria-describedby={isWrong() ? why : undefined}
+                aria-invalid={wrong() !== undefined} aria-describedby={wrong() === undefined ? undefined : why}
                 onInput={(event) => put(index, { amount: event.currentTarget.value })} />
               <button class="button" type="button" aria-label={t("form.amount.remove", { resource: row().resource })}
                 onClick={() => props.set(props.rows.filter((_, at) => at !== index))}>−</button>
               <Show when={props.left(row().resource)}>{(left) => <small class="quiet">{left()}</small>}</Show>
               <Show when={isTwice()}><small class="wrong" id={whyTwice}>{t("form.resource.twice")}</small></Show>
-              <Show when={isWrong()}><small class="wrong" id={why}>{t("form.amount.invalid")}</small></Show>
+              <Show when={wrong()}>{(text) => <small class="wrong" id={why}>{text()}</small>}</Show>
             </div>
           );
         }}
