@@ -36,6 +36,8 @@ mod mutating_gets;
 mod pipeline;
 /// Bodies of streamed responses.
 mod body;
+/// Bodies of requests that are answered before their end.
+mod request_body;
 /// Watches over WebSockets.
 mod websocket;
 

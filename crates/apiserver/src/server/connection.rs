@@ -228,7 +228,8 @@ async fn connection<H: Handler>(
     };
     let peer = Arc::new(Peer::new(address, chain).with_slot(slot));
     let (upgraded_session, streams) = (UpgradedSession::default(), Streams::default());
-    let context = Arc::new(ConnectionContext { entry_point, peer, upgraded_session, streams });
+    let unread_bodies = Arc::default();
+    let context = Arc::new(ConnectionContext { entry_point, peer, upgraded_session, streams, unread_bodies });
     let service = service_fn(|request: http::Request<Incoming>| {
         // HTTP/2 keeps the memory of this future until its stream ends, which takes hours for a watch. Boxed, that is
         // only a pointer.

@@ -1,5 +1,6 @@
 use super::body::{StreamResources, Streams};
 use super::entry_point::EntryPoint;
+use super::request_body::{RequestBody, UnreadBodies};
 use super::request_record::RequestRecord;
 use super::websocket::{self, Upgrade, UpgradedSession};
 use super::{Handler, ServerShared};
@@ -45,6 +46,7 @@ pub(super) struct ConnectionContext {
     pub(super) peer: Arc<Peer>,
     pub(super) upgraded_session: UpgradedSession,
     pub(super) streams: Streams,
+    pub(super) unread_bodies: Arc<UnreadBodies>,
 }
 
 /// A response from a step before the handler.
@@ -72,7 +74,9 @@ pub(super) async fn serve<H: Handler>(
         }
     };
     let outcome = {
-        let request = request.map(Body::new);
+        let request = request.map(|body| {
+            if http1 { Body::new(body) } else { Body::new(RequestBody::new(body, &connection.unread_bodies)) }
+        });
         let answered = answer(&shared, &connection, request, &mut record).instrument(span);
         let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
         match scope {

@@ -102,18 +102,31 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [[a, b, c, kind, flags].as_slice(), stream.to_be_bytes().as_slice(), payload].concat()
 }
 
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Reads a frame of HTTP/2: its kind, its flags and its stream.
+async fn read_frame(connection: &mut (impl AsyncReadExt + Unpin)) -> (u8, u8, u32) {
+    let mut head = [0; 9];
+    connection.read_exact(&mut head).await.expect("the connection lives on");
+    let [a, b, c, kind, flags, stream @ ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+    connection.read_exact(&mut payload).await.unwrap();
+    (kind, flags, u32::from_be_bytes(stream))
+}
+
 #[tokio::test]
 async fn requests_that_are_cancelled_at_once_do_not_end_their_connection() {
-    const HEADERS: u8 = 1;
-    const RST_STREAM: u8 = 3;
-    const SETTINGS: u8 = 4;
     const LAST: u32 = 201;
     /// `GET https://localhost/`
     const REQUEST: &[u8] = b"\x82\x87\x84\x01\x09localhost";
     const CANCEL: &[u8] = &[0, 0, 0, 8];
     let world = World::start().await;
     let mut connection = tls(world.address, &world.serving_ca, Some(&world.master()), "h2").await.unwrap();
-    let mut frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut frames = PREFACE.to_vec();
     frames.extend(frame(SETTINGS, 0, 0, &[]));
     for stream in (1..LAST).step_by(2) {
         frames.extend(frame(HEADERS, 5, stream, REQUEST));
@@ -124,15 +137,53 @@ async fn requests_that_are_cancelled_at_once_do_not_end_their_connection() {
     connection.flush().await.unwrap();
     let answered = async {
         loop {
-            let mut head = [0; 9];
-            connection.read_exact(&mut head).await.expect("the connection lives on");
-            let [a, b, c, kind, _flags, stream @ ..] = head;
-            let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-            connection.read_exact(&mut payload).await.unwrap();
-            if kind == HEADERS && u32::from_be_bytes(stream) == LAST {
+            let (kind, _flags, stream) = read_frame(&mut connection).await;
+            if (kind, stream) == (HEADERS, LAST) {
                 return;
             }
         }
     };
     tokio::time::timeout(Duration::from_secs(20), answered).await.expect("an answer in time");
+}
+
+#[tokio::test]
+async fn bodies_that_come_behind_their_refusal_do_not_end_their_connection() {
+    const END_STREAM: u8 = 1;
+    const LAST: u32 = 201;
+    /// `POST https://localhost/`, whose body follows.
+    const REFUSED: &[u8] = b"\x83\x87\x84\x01\x09localhost";
+    const REQUEST: &[u8] = b"\x82\x87\x84\x01\x09localhost";
+    let world = World::start().await;
+    let mut connection = tls(world.address, &world.serving_ca, Some(&world.master()), "h2").await.unwrap();
+    let mut frames = PREFACE.to_vec();
+    frames.extend(frame(SETTINGS, 0, 0, &[]));
+    for stream in (1..LAST).step_by(2) {
+        frames.extend(frame(HEADERS, 4, stream, REFUSED));
+    }
+    connection.write_all(&frames).await.unwrap();
+    let exchanged = async {
+        let mut answered = 0;
+        while answered < LAST / 2 {
+            let (kind, flags, _stream) = read_frame(&mut connection).await;
+            let has_ended = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
+            answered += u32::from(has_ended);
+        }
+        // More than the 1024 errors that end a connection, if only the streams that h2 remembers do not count.
+        for _ in 0..40 {
+            let data = (1..LAST).step_by(2).flat_map(|stream| frame(DATA, 0, stream, &[b'x'; 300]));
+            connection.write_all(&data.collect::<Vec<u8>>()).await.unwrap();
+            connection.flush().await.unwrap();
+            // So that the server does not read all of it at once.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        connection.write_all(&frame(HEADERS, 5, LAST, REQUEST)).await.unwrap();
+        connection.flush().await.unwrap();
+        loop {
+            let (kind, _flags, stream) = read_frame(&mut connection).await;
+            if (kind, stream) == (HEADERS, LAST) {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), exchanged).await.expect("an answer in time");
 }
