@@ -51,11 +51,11 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) connection: ConnectionFlags,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Commands,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum Commands {
     Tree(Tree),
     Top(Top),
     Explain(Explain),

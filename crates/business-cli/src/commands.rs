@@ -43,7 +43,7 @@ pub(crate) mod describe;
 /// The largest holders of resources, and the largest unused amounts.
 pub(crate) mod top;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Commands};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
 use clap::CommandFactory as _;
@@ -52,33 +52,33 @@ use clap::CommandFactory as _;
 pub(crate) async fn run(cli: Cli, screen: Screen) -> Result<Outcome, Failure> {
     let Cli { connection, command, color: _ } = cli;
     match command {
-        Command::Completion(completion) => completion.run(),
-        Command::Complete(complete) => complete.run(Cli::command()).await,
-        Command::Login(login) => login.run(&connection).await,
-        Command::Logout(logout) => {
+        Commands::Completion(completion) => completion.run(),
+        Commands::Complete(complete) => complete.run(Cli::command()).await,
+        Commands::Login(login) => login.run(&connection).await,
+        Commands::Logout(logout) => {
             logout.run(connection.kubeconfig.as_deref(), connection.context.as_deref()).await
         }
-        Command::Token(token) => token.run().await,
-        Command::Tree(tree) => tree.run(&connection.open().await?, screen).await,
-        Command::Top(top) => top.run(&connection.open().await?, screen).await,
-        Command::Describe(describe) => describe.run(&connection.open().await?, screen).await,
-        Command::Move(moved) => moved.run(&connection.open().await?).await,
-        Command::Kubeconfig(kubeconfig) => {
+        Commands::Token(token) => token.run().await,
+        Commands::Tree(tree) => tree.run(&connection.open().await?, screen).await,
+        Commands::Top(top) => top.run(&connection.open().await?, screen).await,
+        Commands::Describe(describe) => describe.run(&connection.open().await?, screen).await,
+        Commands::Move(moved) => moved.run(&connection.open().await?).await,
+        Commands::Kubeconfig(kubeconfig) => {
             kubeconfig.run(&connection.open().await?, connection.kubeconfig.as_deref()).await
         }
-        Command::Join(join) => join.run(&connection).await,
-        Command::Rotate(rotate) => rotate.run(&connection).await,
-        Command::Leave(leave) => leave.run(&connection.open().await?, screen).await,
-        Command::Discover(discover) => discover.run(&connection, screen).await,
-        Command::Adopt(adopt) => adopt.run(&connection).await,
-        Command::Import(import) => import.run(),
-        Command::Audit(audit) => audit.run(&connection.open().await?, screen).await,
-        Command::Explain(explain) => explain.run(&connection.open().await?, screen).await,
-        Command::Create(create) => create.run(&connection.open().await?).await,
-        Command::Access(access) => access.run(&connection.open().await?, screen).await,
-        Command::Lock(lock) => lock.run(&connection.open().await?, true).await,
-        Command::Unlock(lock) => lock.run(&connection.open().await?, false).await,
-        Command::Cordon(cordon) => cordon.run(&connection.open().await?, true).await,
-        Command::Uncordon(cordon) => cordon.run(&connection.open().await?, false).await,
+        Commands::Join(join) => join.run(&connection).await,
+        Commands::Rotate(rotate) => rotate.run(&connection).await,
+        Commands::Leave(leave) => leave.run(&connection.open().await?, screen).await,
+        Commands::Discover(discover) => discover.run(&connection, screen).await,
+        Commands::Adopt(adopt) => adopt.run(&connection).await,
+        Commands::Import(import) => import.run(),
+        Commands::Audit(audit) => audit.run(&connection.open().await?, screen).await,
+        Commands::Explain(explain) => explain.run(&connection.open().await?, screen).await,
+        Commands::Create(create) => create.run(&connection.open().await?).await,
+        Commands::Access(access) => access.run(&connection.open().await?, screen).await,
+        Commands::Lock(lock) => lock.run(&connection.open().await?, true).await,
+        Commands::Unlock(lock) => lock.run(&connection.open().await?, false).await,
+        Commands::Cordon(cordon) => cordon.run(&connection.open().await?, true).await,
+        Commands::Uncordon(cordon) => cordon.run(&connection.open().await?, false).await,
     }
 }

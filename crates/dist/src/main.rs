@@ -46,7 +46,7 @@ struct Cli {
     #[arg(long, short, global = true, value_enum, default_value_t = Format::Text)]
     output: Format,
     #[command(subcommand)]
-    command: Command,
+    command: Commands,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,7 +56,7 @@ enum Format {
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum Commands {
     /// Build the programs and pack them into images.
     Image(image::ImageSettings),
     /// Write the files of an image into a directory, and print its configuration.
@@ -94,12 +94,12 @@ fn main() -> ExitCode {
         Format::Json => Output::Json,
     });
     let outcome = match cli.command {
-        Command::Image(settings) => image::run(&settings),
-        Command::Unpack(settings) => oci::read::run(&settings),
-        Command::Compare(settings) => compare::run(&settings),
-        Command::Chart(into) => chart::run(&into),
-        Command::Manifests(settings) => release::manifests(&settings),
-        Command::Release(settings) => release::run(&settings),
+        Commands::Image(settings) => image::run(&settings),
+        Commands::Unpack(settings) => oci::read::run(&settings),
+        Commands::Compare(settings) => compare::run(&settings),
+        Commands::Chart(into) => chart::run(&into),
+        Commands::Manifests(settings) => release::manifests(&settings),
+        Commands::Release(settings) => release::run(&settings),
     };
     // The caller says how the whole run has ended.
     if let Err(error) = &outcome {
