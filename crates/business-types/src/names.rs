@@ -180,6 +180,9 @@ pub const OPERATOR_ANNOTATIONS: [&str; 4] =
 /// Annotations that the server writes. It ignores the values that callers send.
 pub const SERVER_ANNOTATIONS: [&str; 2] = [REGISTRY_CHANGED_ANNOTATION, REGISTRY_PUSHED_ANNOTATION];
 
+/// Label of a namespace of a member cluster that nobody may adopt, whatever its value.
+pub const OFF_LIMITS_LABEL: &str = "business.tkestack.io/off-limits";
+
 /// Default namespace in the host cluster for the Secrets of member clusters. Whoever can read Secrets there can act as
 /// the controller in all member clusters.
 pub const MEMBERS_NAMESPACE: &str = "tke-business-members";

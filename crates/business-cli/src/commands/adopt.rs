@@ -8,7 +8,7 @@ use crate::screen::print;
 use business_types::names;
 use clap::Args;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -51,9 +51,9 @@ impl Adopt {
             member::verified_record(&host, &member, cluster).await?;
         }
         let existing = member.list::<Value>("/api/v1/namespaces").await?;
-        let existing: BTreeSet<&str> =
-            existing.iter().map(|namespace| text(namespace, "/metadata/name")).collect();
-        self.fail_if_any(items.iter().filter_map(|item| missing_namespace(item, &existing)))?;
+        let existing: BTreeMap<&str, &Value> =
+            existing.iter().map(|namespace| (text(namespace, "/metadata/name"), namespace)).collect();
+        self.fail_if_any(items.iter().filter_map(|item| problem_there(item, &existing)))?;
         items.iter_mut().for_each(set_adopt_annotation);
         let list = json!({
             "apiVersion": names::API_VERSION, "kind": "NamespaceList", "metadata": {}, "items": items,
@@ -96,9 +96,18 @@ fn problem_of(item: &Value) -> Option<String> {
     cluster.is_empty().then(|| format!("namespace {name}: say in spec.clusterName in which cluster it is"))
 }
 
-fn missing_namespace(item: &Value, existing: &BTreeSet<&str>) -> Option<String> {
+/// Why the namespace of an item cannot be adopted. `existing`: the namespaces of its cluster, by name.
+fn problem_there(item: &Value, existing: &BTreeMap<&str, &Value>) -> Option<String> {
     let name = text(item, "/spec/namespace");
-    (!existing.contains(name)).then(|| format!("namespace {name} is not there: it would be made"))
+    match existing.get(name) {
+        None => Some(format!("namespace {name} is not there: it would be made")),
+        Some(namespace) => member::is_off_limits(namespace).then(|| {
+            format!(
+                "namespace {name} is off limits: nobody adopts what is labelled {}",
+                names::OFF_LIMITS_LABEL
+            )
+        }),
+    }
 }
 
 /// Sets the annotation that allows the controller to take the namespace over.

@@ -71,7 +71,7 @@ impl Discover {
                 output::print_data(self.output, &list)?;
             }
             OutputFormat::Text | OutputFormat::Wide if found.is_empty() => {
-                note("every namespace is held, or the cluster's own");
+                note("every namespace is held, off limits, or the cluster's own");
             }
             OutputFormat::Text | OutputFormat::Wide => print(table(&found).render(screen, ""))?,
         }
@@ -88,9 +88,13 @@ impl Discover {
         for quota in quotas {
             by_namespace.entry(text(quota, "/metadata/namespace")).or_default().push(quota);
         }
-        let own =
-            |name: &str| managed.contains(name) || names::is_forbidden(name, &names::FORBIDDEN_NAMESPACES);
-        let unmanaged = namespaces.iter().filter(|namespace| !own(text(namespace, "/metadata/name")));
+        let stays = |namespace: &&Value| {
+            let name = text(namespace, "/metadata/name");
+            managed.contains(name)
+                || names::is_forbidden(name, &names::FORBIDDEN_NAMESPACES)
+                || member::is_off_limits(namespace)
+        };
+        let unmanaged = namespaces.iter().filter(|namespace| !stays(namespace));
         unmanaged
             .map(|namespace| {
                 let name = text(namespace, "/metadata/name");

@@ -68,6 +68,12 @@ pub(crate) async fn verified_record(
     Ok(record)
 }
 
+/// Whether nobody may adopt this namespace: its cluster refuses that to the controller.
+pub(crate) fn is_off_limits(namespace: &Value) -> bool {
+    let labels = namespace.pointer("/metadata/labels");
+    labels.and_then(|labels| labels.get(names::OFF_LIMITS_LABEL)).is_some()
+}
+
 /// A string at a JSON pointer; empty if there is none.
 pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default()

@@ -542,6 +542,23 @@ fn what_is_there_is_taken() {
 }
 
 #[test]
+fn what_is_off_limits_is_neither_offered_nor_taken() {
+    let take = AdoptFile::new();
+    let kube = FakeApiServer::start(|call, _| {
+        let labels = json!({"business.tkestack.io/off-limits": "true"});
+        let namespaces =
+            json!([{"metadata": {"name": "web", "labels": labels}}, {"metadata": {"name": "free"}}]);
+        (call == "GET /api/v1/namespaces").then(|| (200, json!({"metadata": {}, "items": namespaces})))
+    });
+    let offered = kube.run_for_member(&["discover", "east"]).expect(0);
+    assert!(offered.contains("free") && !offered.contains("web"), "{offered}");
+    let refused = kube.run_for_member(&take.args());
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("namespace web is off limits"), "{}", refused.err);
+    assert_eq!(kube.requests("POST"), [""; 0]);
+}
+
+#[test]
 fn as_many_are_taken_at_once_as_the_server_takes() {
     let mut namespaces: Vec<String> = (0..1000).map(|number| format!("n{number}")).collect();
     let all = AdoptFile::with(&namespaces);

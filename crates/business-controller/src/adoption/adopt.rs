@@ -37,31 +37,42 @@ pub async fn run(settings: &Adopt) -> Result<Adopted, Error> {
     let source = source(&settings.members, &client).await?;
     let mut there = BTreeMap::new();
     for cluster in entries.iter().map(|entry| &entry.cluster).collect::<BTreeSet<_>>() {
-        let (mut names, found) = (BTreeSet::new(), member_client(&*source, cluster).await?);
-        for_each_object(&found, |namespace: Namespace| {
-            names.extend(namespace.metadata.name);
+        let (mut found, member) = (BTreeMap::new(), member_client(&*source, cluster).await?);
+        for_each_object(&member, |namespace: Namespace| {
+            let labels = namespace.metadata.labels.unwrap_or_default();
+            let is_off_limits = labels.contains_key(names::OFF_LIMITS_LABEL);
+            found.insert(namespace.metadata.name.unwrap_or_default(), is_off_limits);
         })
         .await?;
-        there.insert(cluster.clone(), names);
+        there.insert(cluster.clone(), found);
     }
-    let missing = missing(&entries, &there);
-    if !missing.is_empty() {
-        return Ok(Adopted::None(missing));
+    let wrong = not_adoptable(&entries, &there);
+    if !wrong.is_empty() {
+        return Ok(Adopted::None(wrong));
     }
     create(&client, &entries, settings.dry_run).await
 }
 
-/// Errors for namespaces that do not exist: they would be created, not adopted.
-fn missing(entries: &[MappingEntry], there: &BTreeMap<String, BTreeSet<String>>) -> Vec<MappingError> {
-    let is_there = |entry: &&MappingEntry| {
-        there.get(&entry.cluster).is_some_and(|names| names.contains(&entry.namespace))
+/// The namespaces of a cluster, and whether each is off limits.
+type FoundNamespaces = BTreeMap<String, bool>;
+
+/// Errors for namespaces that do not exist, which would be created, and for those that nobody may adopt.
+fn not_adoptable(entries: &[MappingEntry], there: &BTreeMap<String, FoundNamespaces>) -> Vec<MappingError> {
+    let why = |entry: &MappingEntry| {
+        let MappingEntry { cluster, namespace, .. } = entry;
+        match there.get(cluster).and_then(|found| found.get(namespace)) {
+            None => Some(format!("cluster {cluster} has no namespace {namespace:?}")),
+            Some(true) => Some(format!(
+                "namespace {namespace:?} of cluster {cluster} is off limits: it is labelled {}",
+                names::OFF_LIMITS_LABEL
+            )),
+            Some(false) => None,
+        }
     };
-    let missing = entries.iter().filter(|entry| !is_there(entry)).map(|entry| MappingError {
-        line: entry.line,
-        field: "namespace".to_owned(),
-        why: format!("cluster {} has no namespace {:?}", entry.cluster, entry.namespace),
+    let wrong = entries.iter().filter_map(|entry| {
+        Some(MappingError { line: entry.line, field: "namespace".to_owned(), why: why(entry)? })
     });
-    missing.collect()
+    wrong.collect()
 }
 
 async fn create(client: &Client, entries: &[MappingEntry], dry_run: bool) -> Result<Adopted, Error> {
@@ -146,9 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_its_cluster_is_not_adopted() {
-        let there = BTreeMap::from([("c1".to_owned(), BTreeSet::from(["a".to_owned()]))]);
-        let told = missing(&[entry(1, "a"), entry(2, "b")], &there);
-        assert_eq!(told.iter().map(|wrong| wrong.line).collect::<Vec<_>>(), [2]);
+    fn what_is_not_in_its_cluster_or_off_limits_there_is_not_adopted() {
+        let found = FoundNamespaces::from([("a".to_owned(), false), ("c".to_owned(), true)]);
+        let there = BTreeMap::from([("c1".to_owned(), found)]);
+        let told = not_adoptable(&[entry(1, "a"), entry(2, "b"), entry(3, "c")], &there);
+        assert_eq!(told.iter().map(|wrong| wrong.line).collect::<Vec<_>>(), [2, 3]);
     }
 }

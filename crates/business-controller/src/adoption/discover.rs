@@ -92,12 +92,16 @@ pub async fn run(settings: &Discover) -> Result<Discovered, Error> {
     Ok(propose(seen, &settings.project_label, &settings.members.forbidden()))
 }
 
-/// Proposes all namespaces that nobody manages and that are not forbidden.
+/// Proposes all namespaces that nobody manages and that are neither forbidden nor off limits.
 pub fn propose(mut seen: SeenCluster, project_label: &str, forbidden: &[String]) -> Discovered {
     let namespaces = std::mem::take(&mut seen.namespaces);
     let proposals = namespaces
         .into_iter()
-        .filter(|(name, _labels)| !seen.managed.contains(name) && !names::is_forbidden(name, forbidden))
+        .filter(|(name, labels)| {
+            !seen.managed.contains(name)
+                && !names::is_forbidden(name, forbidden)
+                && !labels.contains_key(names::OFF_LIMITS_LABEL)
+        })
         .map(|(name, labels)| proposal(&seen, name, labels, project_label))
         .collect();
     Discovered { cluster: seen.cluster, proposals }
