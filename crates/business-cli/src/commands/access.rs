@@ -108,14 +108,15 @@ impl Access {
             AccessCommand::List { project, output } => list(api, screen, project, *output).await?,
             AccessCommand::Add { project, who, role, dry_run } => {
                 let entry = who.entry(role.to_api())?;
+                let dry_run = dry_run.is_server_dry_run()?;
                 let lineage = objects::lineage(api, project).await?;
-                let is = update_access(api, project, dry_run.is_server_dry_run()?, |access| {
+                update_access(api, project, dry_run, |access| {
                     access.set(entry.clone());
                     Ok(())
                 })
                 .await?;
-                let who = subject_text(&entry);
-                print(format_args!("project/{is}: {who} has the role {}\n", role_text(entry.role)))?;
+                let (who, role, would) = (subject_text(&entry), role_text(entry.role), suffix(dry_run));
+                print(format_args!("project/{project}{would}: {who} has the role {role}\n"))?;
                 if !entry.cluster.is_empty() && is_invisible(api, &entry.cluster).await {
                     note(format_args!(
                         "you see no cluster {}: the role counts once there is one; `kubectl get clusteroffers` shows which there are",
@@ -128,10 +129,11 @@ impl Access {
                 let entry = who.entry(AccessRole::View)?;
                 let dry_run = dry_run.is_server_dry_run()?;
                 let lineage = objects::lineage(api, project).await?;
-                let gone =
-                    update_access(api, project, dry_run, |access| access.remove(&entry, project)).await?;
-                let who = subject_text(&entry);
-                print(format_args!("project/{gone}: {who} has no role of its own here any more\n"))?;
+                update_access(api, project, dry_run, |access| access.remove(&entry, project)).await?;
+                let (who, would) = (subject_text(&entry), suffix(dry_run));
+                print(format_args!(
+                    "project/{project}{would}: {who} has no role of its own here any more\n"
+                ))?;
                 remaining_access(&lineage, project, &entry, None).iter().for_each(note);
                 if !dry_run {
                     note_unmanaged_access(api, project).await?;
@@ -223,28 +225,27 @@ async fn is_invisible(api: &Api, cluster: &str) -> bool {
     matches!(api.find::<Value>(&paths::object(names::CLUSTER_OFFERS, cluster)).await, Ok(None))
 }
 
-/// Reads a project's access, changes it, and writes it with the resourceVersion that was read. Returns the project's
-/// name.
+/// Reads a project's access, changes it, and writes it with the resourceVersion that was read.
 async fn update_access(
     api: &Api,
     name: &str,
     dry_run: bool,
-    mut with: impl FnMut(&mut ProjectAccess) -> Result<(), Failure>,
-) -> Result<String, Failure> {
+    mut change: impl FnMut(&mut ProjectAccess) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let target = paths::with_dry_run(paths::object(names::PROJECTS, name), dry_run);
     let mut attempts = 1;
     loop {
         let live = objects::get_project(api, name).await?;
         let mut access =
             ProjectAccess { access: live.spec.access, members: live.spec.members, touches_members: false };
-        with(&mut access)?;
+        change(&mut access)?;
         let mut spec = json!({ "access": access.access });
         if let (true, Some(spec)) = (access.touches_members, spec.as_object_mut()) {
             spec.insert("members".to_owned(), json!(access.members));
         }
         let metadata = json!({ "resourceVersion": live.metadata.resource_version });
         match api.merge_patch(&target, &json!({"metadata": metadata, "spec": spec})).await {
-            Ok(_) => return Ok(format!("{name}{}", suffix(dry_run))),
+            Ok(_) => return Ok(()),
             Err(failure) if failure.is_conflict() && attempts < ATTEMPTS_MAX => attempts += 1,
             Err(failure) => return Err(failure),
         }
