@@ -5,9 +5,11 @@ use crate::dry_run::{DryRunFlag, DryRunStrategy};
 use crate::failure::{Failure, Outcome};
 use crate::objects;
 use crate::output::{self, CreateFormat};
+use crate::paths;
 use crate::screen::print;
 use crate::wait::{self, Progress};
-use business_types::{Condition, NamespacePhase, ProjectPhase};
+use business_types::condition::{self, READY};
+use business_types::{Condition, NamespacePhase, ProjectPhase, names};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::time::Duration;
@@ -139,15 +141,16 @@ async fn wait_until_usable(
         }
     };
     wait::until(&what, timeout, check).await?;
-    match desired.kind {
-        DesiredKind::Project => api.get(&crate::paths::object(business_types::names::PROJECTS, name)).await,
-        DesiredKind::Namespace => api.get(&crate::paths::namespace(&desired.payer, name)).await,
-    }
+    let path = match desired.kind {
+        DesiredKind::Project => paths::object(names::PROJECTS, name),
+        DesiredKind::Namespace => paths::namespace(&desired.payer, name),
+    };
+    api.get(&path).await
 }
 
 /// The phase and its reason.
 fn phase_text(phase: &str, message: &str, conditions: &[Condition]) -> String {
-    let ready = conditions.iter().find(|condition| condition.type_ == business_types::condition::READY);
+    let ready = condition::find(conditions, READY);
     let why = if message.is_empty() { ready.map_or("", |ready| ready.message.as_str()) } else { message };
     if why.is_empty() { phase.to_owned() } else { format!("{phase}: {why}") }
 }

@@ -161,8 +161,9 @@ impl Top {
         }
         if text.is_empty() {
             note("nobody holds anything that you see");
+            return Ok(());
         }
-        print(text.trim_end_matches('\n').to_owned() + if text.is_empty() { "" } else { "\n" })
+        print(format_args!("{}\n", text.trim_end_matches('\n')))
     }
 
     fn table(&self, holdings: &[Holding]) -> Table {
