@@ -2,11 +2,10 @@
 
 use crate::build::{self, Programs};
 use crate::control_plane::ControlPlane;
-use crate::{call, cargo, tree, up, web, workspace};
+use crate::{call, cargo, git, tree, up, web, workspace};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use terminal::line;
 use terminal::say::{self, Count, Output};
 
@@ -175,14 +174,15 @@ fn check_reproducible(matches: &ArgMatches, first: &Path) -> Result<()> {
 fn source_environment() -> [(&'static str, String); 2] {
     let given = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let revision = given(REVISION).or_else(|| revision().ok()).unwrap_or_else(|| "unknown".to_owned());
-    let date =
-        given(DATE).or_else(|| git(&["log", "-1", "--format=%ct"]).ok()).unwrap_or_else(|| "0".to_owned());
+    let date = given(DATE)
+        .or_else(|| git::text(&["log", "-1", "--format=%ct"]).ok())
+        .unwrap_or_else(|| "0".to_owned());
     [(REVISION, revision), (DATE, date)]
 }
 
 fn revision() -> Result<String> {
-    let commit = git(&["rev-parse", "HEAD"])?;
-    let changed = !git(&["status", "--porcelain"])?.is_empty();
+    let commit = git::text(&["rev-parse", "HEAD"])?;
+    let changed = !git::text(&["status", "--porcelain"])?.is_empty();
     Ok(if changed { format!("{commit}-dirty") } else { commit })
 }
 
@@ -192,21 +192,10 @@ fn copy(place: &Path) -> Result<()> {
         std::fs::remove_dir_all(place).with_context(|| format!("empty {}", place.display()))?;
     }
     let root = workspace::root();
-    let listed = git(&["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let listed = git::text(&["ls-files", "--cached", "--others", "--exclude-standard"])
+        .context("a second build is made from what git knows")?;
     for name in listed.lines().filter(|name| root.join(name).exists()) {
         tree::copy(&root.join(name), &place.join(name))?;
     }
     Ok(())
-}
-
-fn git(args: &[&str]) -> Result<String> {
-    let mut git = std::process::Command::new("git");
-    let output = git.current_dir(workspace::root()).args(args).stderr(Stdio::inherit()).output();
-    let output = output.context("start git")?;
-    ensure!(
-        output.status.success(),
-        "git {} failed: a second build is made from what git knows",
-        args.join(" ")
-    );
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -23,6 +23,8 @@ mod build;
 mod tool;
 /// Building Go modules.
 mod go;
+/// Calling git.
+mod git;
 /// The releases before and after this one.
 mod releases;
 /// Running programs.

@@ -2,12 +2,10 @@
 //! the commit that is named. The next one is these sources with one more migration and other function names in the
 //! database.
 
-use crate::workspace;
-use crate::{cargo, tree};
+use crate::{cargo, git, tree, workspace};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use terminal::say;
 
 /// The next release's migration. A release may only add to the schema.
@@ -88,39 +86,34 @@ fn renumbered(manifest: &str, version: &str) -> Result<String> {
 /// The commit that is named, else the newest release tag in the history; `None` without one.
 fn previous_release(root: &Path, named: &str) -> Result<Option<String>> {
     if !named.is_empty() {
-        git(root, &["rev-parse", "--verify", &format!("{named}^{{commit}}")])
+        git::output(root, &["rev-parse", "--verify", &format!("{named}^{{commit}}")])
             .with_context(|| format!("{PREVIOUS_REVISION}={named} names no commit"))?;
         return Ok(Some(named.to_owned()));
     }
     // A tag of these sources is no release before them.
     let of_others = ["--merged", "HEAD", "--no-contains", "HEAD", "--sort=-version:refname"];
-    let Ok(tags) = git(root, &[&["tag", "--list", TAGS][..], &of_others].concat()) else { return Ok(None) };
+    let Ok(tags) = git::output(root, &[&["tag", "--list", TAGS][..], &of_others].concat()) else {
+        return Ok(None);
+    };
     Ok(String::from_utf8(tags)?.lines().next().map(str::to_owned))
 }
 
 /// Why there is no previous release; the error says why that cannot be known.
 fn why_none(root: &Path) -> Result<&'static str, &'static str> {
-    match git(root, &["rev-parse", "--is-shallow-repository"]).as_deref() {
+    match git::output(root, &["rev-parse", "--is-shallow-repository"]).as_deref() {
         Ok(b"true\n") => Err(SHALLOW),
         Ok(_) => Ok("no release has a tag yet; XTASK_FORMER=REV names a commit to be tried as one"),
         Err(_) => Err("there is no history here, so nothing is tried that came before"),
     }
 }
 
-fn git(root: &Path, args: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new("git").current_dir(root).args(args).output().context("start git")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "git {}: {}", args.join(" "), said.trim());
-    Ok(output.stdout)
-}
-
 /// The sources of a commit.
 fn committed(root: &Path, revision: &str) -> Result<Sources> {
     let mut sources = Sources::new();
-    let names = String::from_utf8(git(root, &["ls-tree", "-r", "-z", "--name-only", revision])?)?;
+    let names = String::from_utf8(git::output(root, &["ls-tree", "-r", "-z", "--name-only", revision])?)?;
     for name in names.split_terminator('\0') {
         if COPIED.iter().any(|copied| Path::new(name).starts_with(copied)) {
-            sources.insert(name.into(), git(root, &["show", &format!("{revision}:{name}")])?);
+            sources.insert(name.into(), git::output(root, &["show", &format!("{revision}:{name}")])?);
         }
     }
     Ok(sources)
@@ -169,7 +162,7 @@ mod tests {
 
     fn run(root: &Path, args: &[&str]) {
         let who = ["-c", "user.name=test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false"];
-        git(root, &[&who[..], args].concat()).unwrap();
+        git::output(root, &[&who[..], args].concat()).unwrap();
     }
 
     #[test]
