@@ -1,9 +1,9 @@
 //! The programs for PostgreSQL with Patroni: a Python environment that is made once per user, a complete PostgreSQL,
 //! and HAProxy.
 
-use crate::workspace;
+use crate::{postgres, workspace};
 use anyhow::{Context, Result, bail};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use terminal::say;
@@ -31,7 +31,7 @@ fn haproxy() -> Result<PathBuf> {
 
 fn postgresql() -> Result<PathBuf> {
     let whole = |dir: &PathBuf| PROGRAMS.iter().all(|program| dir.join(program).is_file());
-    crate::postgres::places().into_iter().find(whole).with_context(|| {
+    postgres::places().into_iter().find(whole).with_context(|| {
         format!(
             "no directory of this machine has all of {}: install PostgreSQL with its clients (Debian: apt-get install \
              postgresql)",
@@ -44,10 +44,7 @@ fn postgresql() -> Result<PathBuf> {
 fn environment() -> Result<PathBuf> {
     let requirements = workspace::root().join("tests/patroni/requirements.txt");
     let text = std::fs::read(&requirements).with_context(|| format!("read {}", requirements.display()))?;
-    // PostgreSQL refuses to be root, and another user cannot enter root's home.
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
-    let base = if is_root { PathBuf::from("/var/tmp/tke-business") } else { workspace::cache() };
-    let environment = base.join(format!("patroni-{}", workspace::content_hash(text)));
+    let environment = postgres::cache().join(format!("patroni-{}", workspace::content_hash(text)));
     if !environment.exists() {
         say::step("Patroni installed, once", || install(&environment, &requirements))?;
     }

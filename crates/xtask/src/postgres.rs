@@ -18,15 +18,18 @@ pub(crate) fn programs() -> Result<PathBuf> {
     {
         return Ok(found);
     }
-    let root = std::fs::metadata("/proc/self")
-        .map_or_else(|_| std::env::var("USER").is_ok_and(|user| user == "root"), |me| me.uid() == 0);
-    // PostgreSQL refuses to be root, and what another user has to run must not lie below a home directory.
-    let base = if root { PathBuf::from("/var/tmp/tke-business") } else { workspace::cache() };
-    let dir = base.join("postgresql-17");
+    let dir = cache().join("postgresql-17");
     if !is_complete(&dir.join("bin")) {
         fetch(&dir)?;
     }
     Ok(dir.join("bin"))
+}
+
+/// The cache for what PostgreSQL's user runs. PostgreSQL refuses to be root, and another user cannot enter root's home.
+pub(crate) fn cache() -> PathBuf {
+    let is_root = std::fs::metadata("/proc/self")
+        .map_or_else(|_| std::env::var("USER").is_ok_and(|user| user == "root"), |me| me.uid() == 0);
+    if is_root { PathBuf::from("/var/tmp/tke-business") } else { workspace::cache() }
 }
 
 /// Links them for an instance.
