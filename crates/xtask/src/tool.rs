@@ -120,25 +120,30 @@ impl Tool {
     }
 }
 
-/// Calls `each` for every line. Lines end with LF, or with CR for progress bars.
+/// Calls `each` for every line that is not blank. Lines end with LF, or with CR for progress bars, and the last one with
+/// the output.
 fn each_line(mut input: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
+    let mut tell = |line: &[u8]| {
+        let text = String::from_utf8_lossy(line);
+        if !text.trim().is_empty() {
+            each(&text);
+        }
+    };
     let mut chunk = vec![0; 1 << 14];
     let mut line = Vec::new();
     loop {
         let count = input.read(&mut chunk)?;
-        for &byte in chunk.iter().take(count) {
-            if !matches!(byte, b'\n' | b'\r') {
-                line.push(byte);
-                continue;
-            }
-            let text = String::from_utf8_lossy(&line);
-            if !text.trim().is_empty() {
-                each(&text);
-            }
-            line.clear();
-        }
         if count == 0 {
+            tell(&line);
             return Ok(());
+        }
+        for &byte in chunk.iter().take(count) {
+            if matches!(byte, b'\n' | b'\r') {
+                tell(&line);
+                line.clear();
+            } else {
+                line.push(byte);
+            }
         }
     }
 }
@@ -150,9 +155,9 @@ mod tests {
     #[test]
     fn lines_that_are_written_over_are_lines() {
         let mut seen = Vec::new();
-        let text = "one\r\ntwo\rthree  \r   \r\nfour\n";
+        let text = "one\r\ntwo\rthree  \r   \r\nfour\nand no end";
         each_line(text.as_bytes(), |line| seen.push(line.to_owned())).unwrap();
-        assert_eq!(seen, ["one", "two", "three  ", "four"]);
+        assert_eq!(seen, ["one", "two", "three  ", "four", "and no end"]);
     }
 
     #[test]
