@@ -126,6 +126,7 @@ impl Join {
         }
         note(format_args!("1/5 checking {} at {}", self.cluster, member.server()));
         let uid = preflight::check(&host, &member, self, &settings, &objects).await?;
+        let member_connection = settings.route.connection(&member, &self.cluster).await?;
         manifests::leave_changed_roles(&member, &mut objects).await?;
         if dry_run {
             print(format_args!(
@@ -155,7 +156,6 @@ impl Join {
                 .annotations
                 .insert(names::CLUSTER_AGENTS_END_ANNOTATION.to_owned(), json!(token.expiry.at));
         }
-        let member_connection = settings.route.connection(&member, &self.cluster).await?;
         let (name, namespace) = (&settings.secret_name, &self.members_namespace);
         note(format_args!("4/5 keeping them in the Secret {name} of {namespace}"));
         let data = self.secret_data(&member, &settings, &member_connection, &controller, signer.as_ref())?;

@@ -297,6 +297,21 @@ fn what_stands_in_the_way_of_a_join_is_said_before_anything_is_written() {
 }
 
 #[test]
+fn what_a_tunnel_needs_of_its_cluster_is_read_before_anything_is_written() {
+    let kube = FakeApiServer::start(|call, _| match call {
+        "GET /api/v1/namespaces/default/configmaps/kube-root-ca.crt" => {
+            Some(failure(403, "User \"eve\" cannot get resource \"configmaps\""))
+        }
+        call if call == get("memberclusters/east") => Some(failure(404, "no such cluster")),
+        call => call.starts_with(&format!("GET {SECRETS}/")).then(|| failure(404, "no such Secret")),
+    });
+    let refused = kube.run_for_member(&["join", "east", "--tunnel", "tunnel.example.org", "--no-wait"]);
+    assert_eq!(refused.code, 3, "{}", refused.err);
+    assert!(refused.err.contains("cannot get resource \"configmaps\""), "{}", refused.err);
+    assert_eq!(kube.requests("PATCH"), [""; 0]);
+}
+
+#[test]
 fn a_secret_that_rotate_does_not_get_is_looked_for_where_it_may_be() {
     for (code, next) in
         [(403, "have the Role business-operator"), (404, "the chart's members.namespace may be another one")]

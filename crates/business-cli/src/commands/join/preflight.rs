@@ -25,7 +25,7 @@ const NAME_NAMESPACE: &str = "--members-namespace is the chart's members.namespa
 
 /// A right that the caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RequiredRight {
+pub(super) struct RequiredRight {
     verb: &'static str,
     group: &'static str,
     resource: &'static str,
@@ -150,7 +150,10 @@ async fn missing_namespace(host: &Api, namespace: &str) -> Result<Option<Obstacl
 }
 
 /// The rights to apply each object, to see what is there, and to make tokens.
-fn required_rights(objects: &[Value], settings: &JoinSettings) -> Result<BTreeSet<RequiredRight>, Failure> {
+pub(super) fn required_rights(
+    objects: &[Value],
+    settings: &JoinSettings,
+) -> Result<BTreeSet<RequiredRight>, Failure> {
     let mut rights = BTreeSet::new();
     for object in objects {
         let resource_type = manifests::api_resource(object)?;
@@ -166,6 +169,10 @@ fn required_rights(objects: &[Value], settings: &JoinSettings) -> Result<BTreeSe
         RequiredRight::core("create", "secrets", ""),
         RequiredRight::core("create", "serviceaccounts", "token"),
     ]);
+    if matches!(settings.route, Route::Tunnel(_)) {
+        // The agents' Secret is applied.
+        rights.insert(RequiredRight::core("patch", "secrets", ""));
+    }
     if settings.shared {
         let delete = RequiredRight::core("delete", "validatingadmissionpolicybindings", "");
         rights.insert(RequiredRight { group: manifests::ADMISSION, ..delete });

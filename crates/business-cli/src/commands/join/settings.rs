@@ -317,6 +317,7 @@ fn data<'a>(secret: &'a Value, key: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::preflight::required_rights;
     use super::*;
     use base64::Engine as _;
     use base64::prelude::BASE64_STANDARD;
@@ -483,6 +484,16 @@ mod tests {
         let spec = json!({"credentials": {"secretName": "east-by-hand"}});
         let before = PreviousJoin { cluster: Some(cluster(&spec, "1")), ..PreviousJoin::default() };
         assert_eq!(settings(&[], &before).unwrap().secret_name, "east-by-hand");
+    }
+
+    #[test]
+    fn a_tunnel_takes_the_right_to_write_the_secret_of_its_agents() {
+        let may_patch = |flags: &[&str]| {
+            let settings = settings(flags, &PreviousJoin::default()).unwrap();
+            let rights = required_rights(&[], &settings).unwrap();
+            rights.iter().any(|right| right.to_string() == "patch secrets")
+        };
+        assert!(may_patch(&["--tunnel", "t.example.org"]) && !may_patch(&[]));
     }
 
     #[test]
