@@ -282,10 +282,9 @@ impl Auditor {
         for hold in holds {
             // A status that cannot be read may report an orphan for this hold.
             let is_kept = !unread.is_empty()
-                || projects
-                    .values()
-                    .flat_map(|status| &status.orphans)
-                    .any(|orphan| orphans::keeps_hold(orphan, &hold));
+                || projects.iter().any(|(project, status)| {
+                    status.orphans.iter().any(|orphan| orphans::keeps_hold(project, orphan, &hold))
+                });
             if is_kept || !self.was_compared_since(&hold, comparison) {
                 left.push(hold);
                 continue;

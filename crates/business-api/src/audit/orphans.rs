@@ -66,20 +66,25 @@ fn covers(held: &Amounts, wanted: &Amounts) -> bool {
     })
 }
 
-/// Whether a hold must stay because of an orphan.
-pub(super) fn keeps_hold(orphan: &Orphan, hold: &Hold) -> bool {
-    orphan.state != OrphanState::Unused && is_hold_of(orphan, hold)
+/// Whether a hold must stay because of an orphan that is reported to this project.
+pub(super) fn keeps_hold(project: &str, orphan: &Orphan, hold: &Hold) -> bool {
+    orphan.state != OrphanState::Unused && is_hold_of(project, orphan, hold)
 }
 
-/// Whether a hold belongs to an orphan.
-fn is_hold_of(orphan: &Orphan, hold: &Hold) -> bool {
+/// Whether a hold belongs to an orphan of this project.
+fn is_hold_of(project: &str, orphan: &Orphan, hold: &Hold) -> bool {
     match &hold.claim {
         Some(claim) => {
             orphan.state != OrphanState::Ahead
                 && orphan.cluster_name == claim.domain
                 && orphan.namespace == claim.place
         }
-        None => orphan.state == OrphanState::Ahead && orphan.uid.parse() == Ok(hold.uid),
+        // The object may have moved to another project: there the excess is held anew.
+        None => {
+            orphan.state == OrphanState::Ahead
+                && orphan.uid.parse() == Ok(hold.uid)
+                && hold.scope == Scope::new(account::PROJECT, project)
+        }
     }
 }
 
@@ -112,11 +117,12 @@ mod tests {
         assert_eq!(clusters(&hold(&ahead)).collect::<Vec<_>>(), ["c1"]);
         assert!(!is_covered(&[hold(&ahead)], &hold(&other)), "two without a place are two");
         assert!(
-            is_hold_of(&ahead, &hold(&ahead))
-                && !is_hold_of(&other, &hold(&ahead))
-                && !is_hold_of(&lost, &hold(&ahead))
+            is_hold_of("p", &ahead, &hold(&ahead))
+                && !is_hold_of("p", &other, &hold(&ahead))
+                && !is_hold_of("p", &lost, &hold(&ahead))
         );
-        assert!(is_hold_of(&lost, &hold(&lost)) && !is_hold_of(&ahead, &hold(&lost)));
+        assert!(!is_hold_of("q", &ahead, &hold(&ahead)), "its object has moved to another project");
+        assert!(is_hold_of("p", &lost, &hold(&lost)) && !is_hold_of("p", &ahead, &hold(&lost)));
         let grown = Orphan { hard: [("pods".to_owned(), "4".parse().unwrap())].into(), ..ahead.clone() };
         assert!(is_covered(&[hold(&ahead)], &hold(&ahead)) && !is_covered(&[hold(&ahead)], &hold(&grown)));
     }
@@ -129,9 +135,9 @@ mod tests {
         assert!(is_covered(held, &hold_of("p", &released).unwrap()));
         let less = Orphan { hard: [("pods".to_owned(), "2".parse().unwrap())].into(), ..released.clone() };
         assert!(is_covered(held, &hold_of("p", &less).unwrap()));
-        assert!(keeps_hold(&released, &hold), "what stands at the place keeps it");
+        assert!(keeps_hold("p", &released, &hold), "what stands at the place keeps it");
         let unused = Orphan { state: OrphanState::Unused, ..released };
-        assert!(is_hold_of(&unused, &hold) && !keeps_hold(&unused, &hold));
+        assert!(is_hold_of("p", &unused, &hold) && !keeps_hold("p", &unused, &hold));
     }
 
     #[test]

@@ -297,6 +297,37 @@ async fn an_excess_of_a_living_object_is_held_beside_it_until_it_is_gone() {
     world.assert_books_agree().await;
 }
 
+#[tokio::test]
+async fn an_excess_is_held_in_the_project_that_its_object_has_moved_to() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    for name in ["p", "q"] {
+        admin.post("/projects", project(name, json!({"pods": "10"}))).await.expect(201);
+    }
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "3"}))).await.expect(201);
+    let ahead = json!({"clusterName": "c1", "namespace": "a", "uid": RELEASED, "state": "Ahead", "hard": {"pods": "5"}});
+    let report = async |project: &str, orphans: Value| {
+        let body = json!({"status": {"orphans": orphans}});
+        operator.patch(&format!("/projects/{project}/status"), body).await.expect(200);
+    };
+    let held = async |project: &str| {
+        operator.get(&format!("/projects/{project}")).await.expect(200)["status"]["ledger"]["held"].clone()
+    };
+    report("p", json!([ahead])).await;
+    compare(&world).await;
+    until("the excess is held", async || held("p").await[0]["hard"]["pods"] == "5").await;
+    let to = json!({"project": "q"});
+    admin.post("/namespaces/p/namespaces/c1-a/transfer", to).await.expect(201);
+    report("p", json!([])).await;
+    report("q", json!([ahead])).await;
+    compare(&world).await;
+    until("it is held in the new project", async || held("q").await[0]["hard"]["pods"] == "5").await;
+    until("nothing is held in the former one", async || held("p").await == Value::Null).await;
+    assert_eq!(admin.post(&namespaces("q"), namespace("b", json!({"pods": "3"}))).await.code, 403);
+    admin.post(&namespaces("p"), namespace("c", json!({"pods": "10"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
 /// Tenant t has project p, whose namespace of 4 pods was released. What the controller tells of it, in a state.
 async fn released() -> (World, String, impl Fn(&str) -> Value) {
     let world = World::new().await;
