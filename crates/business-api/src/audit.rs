@@ -26,6 +26,7 @@ use store::hold::Hold;
 use store::quota::{Account, HoldState};
 use store::repair::Repair;
 use store::{Access, Error, KindId, Revision, Store};
+use uuid::Uuid;
 
 const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 /// How long to wait until all objects are read, which takes seconds for a million of them.
@@ -78,7 +79,7 @@ pub async fn run_with(settings: &Audit, kinds: KindTable) -> Result<AuditOutput>
 async fn command(store: &Store, account_reader: &AccountReader, settings: &Audit) -> Result<AuditOutput> {
     let access = Access::internal("business-api audit");
     if let Some(uid) = settings.write_off {
-        store.write_off(&access, uid).await.with_context(|| format!("write off {uid}"))?;
+        write_off(store, &access, uid).await.with_context(|| format!("write off {uid}"))?;
     }
     if let Some(reason) = &settings.hold {
         let is_held = store.hold_growth(&access, reason.as_str()).await.context("hold growth")?;
@@ -137,6 +138,20 @@ async fn repair(store: &Store, access: &Access, account_reader: &AccountReader) 
         store.repair(access, account_reader, None, Repair::Rebuild).await.context("repair")?;
     }
     Ok(())
+}
+
+/// Writes a hold off. First the orphan that it was made for is removed from the status of its project: otherwise the
+/// hold would be made again from there, for ever if the cluster is not compared any more.
+async fn write_off(store: &Store, access: &Access, uid: Uuid) -> Result<()> {
+    let filled = tokio::time::timeout(CACHE_DEADLINE, store.until_filled(Revision::default())).await;
+    filled.context("the objects were not read in time")?;
+    let holds = store.holds(access, None).await?;
+    let hold = holds.iter().find(|hold| hold.uid == uid);
+    let has_removed = project_status::forget_orphans(store, access, uid, hold).await?;
+    match store.write_off(access, uid).await {
+        Err(Error::NotFound) if has_removed => Ok(()),
+        written_off => Ok(written_off?),
+    }
 }
 
 /// What was read and compared.

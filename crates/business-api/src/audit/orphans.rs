@@ -72,7 +72,7 @@ pub(super) fn keeps_hold(project: &str, orphan: &Orphan, hold: &Hold) -> bool {
 }
 
 /// Whether a hold belongs to an orphan of this project.
-fn is_hold_of(project: &str, orphan: &Orphan, hold: &Hold) -> bool {
+pub(super) fn is_hold_of(project: &str, orphan: &Orphan, hold: &Hold) -> bool {
     match &hold.claim {
         Some(claim) => {
             orphan.state != OrphanState::Ahead

@@ -1,25 +1,32 @@
 //! The audit in the status of projects: the controller reports orphans there, and this program differences and holds.
 
 use super::orphans;
+use crate::clusters;
 use crate::follow;
-use crate::kind_ids::PROJECT;
-use business_types::{ChargedProject, HeldAmount, LedgerStatus, Orphan, ProjectStatus, account};
+use crate::kind_ids::{MEMBER_CLUSTER, PROJECT};
+use business_types::{
+    ChargedProject, Comparison, HeldAmount, LedgerStatus, Orphan, OrphanState, ProjectStatus, account,
+};
 use meta::object::Object;
 use meta::quantity::{Format, Quantity, ResourceList};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
 use store::hold::Hold;
 use store::model::Write;
+use store::quota::Scope;
 use store::read::{At, ListQuery};
-use store::{Access, Entry, Error, Revision, Store};
+use store::{Access, Entry, Error, KindId, Revision, Store};
 use uuid::Uuid;
 
 /// The most differences that a status names; of more, it gives the number.
 const NAMED_MAX: usize = 20;
+/// How often the orphans of a status are tried to be removed if somebody else changes the project at the same time.
+const TRIES_MAX: usize = 5;
 const LEDGER: &[&str] = &["status", "ledger"];
+const ORPHANS: &[&str] = &["status", "orphans"];
 
 /// The audit's part of a project's status.
 #[derive(Debug)]
@@ -128,7 +135,8 @@ pub(super) async fn write(
         if status.ledger == wanted {
             continue;
         }
-        match write_status(store, access, &entry, &wanted).await {
+        let shown = (!wanted.is_empty()).then(|| json!(wanted));
+        match write_field(store, access, &entry, LEDGER, shown).await {
             Ok(revision) => {
                 let uids = wanted.held.iter().filter_map(|held| held.uid.parse().ok());
                 outcome.published.extend(uids.map(|uid| (uid, revision)));
@@ -143,13 +151,75 @@ pub(super) async fn write(
     Ok(outcome)
 }
 
+/// Removes the orphans of a hold that is written off from the status of its project; without a hold, those with this
+/// uid. Returns whether there were any.
+pub(super) async fn forget_orphans(
+    store: &Store,
+    access: &Access,
+    uid: Uuid,
+    hold: Option<&Hold>,
+) -> Result<bool, Error> {
+    let comparison = clusters::comparison(&all_of_kind(store, access, MEMBER_CLUSTER).await?);
+    let mut has_removed = false;
+    for _ in 0..TRIES_MAX {
+        let mut has_conflicts = false;
+        for entry in projects(store, access).await? {
+            let project = &*entry.key.name;
+            let is_of_hold = |orphan: &Orphan| match hold {
+                Some(hold) => {
+                    hold.scope == Scope::new(account::PROJECT, project)
+                        && orphans::is_hold_of(project, orphan, hold)
+                }
+                None => orphan.uid.parse() == Ok(uid),
+            };
+            let is_removed =
+                |orphan: &Orphan| is_of_hold(orphan) && !is_still_cleaned_up(orphan, &comparison);
+            match remove_orphans(store, access, &entry, is_removed).await {
+                Ok(removed) => has_removed |= removed,
+                Err(Error::Conflict | Error::NotFound) => has_conflicts = true,
+                Err(error) => return Err(error),
+            }
+        }
+        if !has_conflicts {
+            return Ok(has_removed);
+        }
+    }
+    Err(Error::Conflict)
+}
+
+/// Whether the controller still removes our quota and marks from what was released: its cluster is compared.
+fn is_still_cleaned_up(orphan: &Orphan, comparison: &Comparison) -> bool {
+    matches!(orphan.state, OrphanState::Released | OrphanState::Unused)
+        && comparison.clusters.contains_key(&orphan.cluster_name)
+}
+
+/// Removes orphans from the status of a project. Returns whether there were any.
+async fn remove_orphans(
+    store: &Store,
+    access: &Access,
+    entry: &Entry,
+    is_removed: impl Fn(&Orphan) -> bool,
+) -> Result<bool, Error> {
+    if !body_contains(entry, "\"orphans\"") {
+        return Ok(false);
+    }
+    // That it cannot be read is logged by `AuditStatuses::of`.
+    let Ok(ProjectStatus { orphans, .. }) = status_of(entry) else { return Ok(false) };
+    let left: Vec<&Orphan> = orphans.iter().filter(|orphan| !is_removed(orphan)).collect();
+    if left.len() == orphans.len() {
+        return Ok(false);
+    }
+    let left = (!left.is_empty()).then(|| json!(left));
+    write_field(store, access, entry, ORPHANS, left).await.map(|_revision| true)
+}
+
 async fn projects(store: &Store, access: &Access) -> Result<Vec<Arc<Entry>>, Error> {
-    let query = ListQuery {
-        selection: follow::select_kind(PROJECT),
-        at: At::Latest,
-        limit: None,
-        continue_token: None,
-    };
+    all_of_kind(store, access, PROJECT).await
+}
+
+async fn all_of_kind(store: &Store, access: &Access, kind: KindId) -> Result<Vec<Arc<Entry>>, Error> {
+    let selection = follow::select_kind(kind);
+    let query = ListQuery { selection, at: At::Latest, limit: None, continue_token: None };
     Ok(store.list(access, &query).await?.items)
 }
 
@@ -205,19 +275,19 @@ fn displayed_amount(resource: &str, amount: Quantity) -> Quantity {
     Quantity::from_nanos(amount.nanos(), if bytes { Format::BinarySi } else { amount.format() })
 }
 
-/// Writes the status, on the condition that the object is as it was read. No charge changes.
-async fn write_status(
+/// Sets or removes a field of the status, on the condition that the object is as it was read. No charge changes.
+async fn write_field(
     store: &Store,
     access: &Access,
     entry: &Entry,
-    ledger: &LedgerStatus,
+    field: &[&str],
+    value: Option<Value>,
 ) -> Result<Revision, Error> {
     let mut object =
         Object::from_stored(&entry.body, entry.revision.0).map_err(|error| corrupt(entry, error))?;
-    if ledger.is_empty() {
-        object.remove(LEDGER);
-    } else {
-        object.set(LEDGER, json!(ledger));
+    match value {
+        Some(value) => object.set(field, value),
+        None => drop(object.remove(field)),
     }
     let account = account::of::<ChargedProject>(&object).map_err(|error| corrupt(entry, error))?;
     store.write(access, Write::rewrite(entry, object.to_stored(), account)).await

@@ -380,6 +380,31 @@ async fn what_is_released_counts_until_it_is_written_off_and_the_controller_hear
 }
 
 #[tokio::test]
+async fn what_is_written_off_in_a_cluster_that_is_gone_for_good_is_not_held_again() {
+    const LOST: &str = "7b0ab1a6-63f1-4f36-b7a1-6ad2ba2f24d1";
+    let (world, uid, told) = released().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    let mut both = told("Released");
+    let lost = json!({"clusterName": "c1", "namespace": "lost", "uid": LOST, "state": "Lost", "hard": {"pods": "3"}});
+    both["status"]["orphans"].as_array_mut().unwrap().push(lost);
+    operator.patch(&format!("{PROJECT}/status"), both).await.expect(200);
+    compare(&world).await;
+    let held = async || ledger(&operator).await["held"].as_array().map(Vec::len);
+    until("both are held", async || held().await == Some(2)).await;
+    let away = json!({"status": {"comparison": {"revision": 0, "missing": "it does not answer"}}});
+    operator.patch("/memberclusters/c1/status", away).await.expect(200);
+
+    for uid in [uid.as_str(), LOST] {
+        audit(&world, &format!("--write-off {uid}")).await;
+    }
+    let orphans = async || operator.get(PROJECT).await.expect(200)["status"].get("orphans").cloned();
+    until("nothing is told any more", async || orphans().await.is_none()).await;
+    until("nothing is held any more", async || ledger(&operator).await == Value::Null).await;
+    admin.post(&namespaces("p"), namespace("a", json!({"pods": "10"}))).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
 async fn what_is_released_and_unused_is_written_off_and_the_controller_hears_of_that() {
     let (world, _, told) = released().await;
     let (admin, operator) = (world.admin("t"), world.operator());

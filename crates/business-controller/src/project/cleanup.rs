@@ -89,8 +89,11 @@ pub fn finalize_blocker(status: &ProjectStatus) -> Option<String> {
         ));
     }
     let orphan = status.orphans.first()?;
-    let Orphan { cluster_name, namespace, .. } = orphan;
-    Some(format!("{namespace} of cluster {cluster_name} still bears our quota and marks"))
+    let Orphan { cluster_name, namespace, uid, .. } = orphan;
+    Some(format!(
+        "{namespace} of cluster {cluster_name} still bears our quota and marks; if the cluster is gone for good: \
+         business-api audit --write-off {uid}"
+    ))
 }
 
 async fn list_children(cx: &Context, project: &str) -> Result<Children, CallFailure> {
