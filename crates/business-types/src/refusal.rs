@@ -98,7 +98,7 @@ pub const REASONS: [Reason; 14] = [
         name: PROJECT_LOCKED,
         code: 403,
         when: "an operator has locked the project: it takes nothing new and does not grow",
-        fields: SCOPE,
+        fields: "metadata.namespace, spec.parentProjectName, spec.clusters",
         keys: &["project"],
         next: "an operator has locked it: `kubectl business describe project {project}` says why; he ends it with `unlock`",
     },

@@ -18,20 +18,23 @@ use apiserver::resource::Column;
 use apiserver::strategy::{ExtraRight, Strategy, WriteContext};
 use apiserver::{ObjectEndpoint, View};
 use business_types::project::{group_resource, gvk};
+use business_types::refusal::PROJECT_LOCKED;
 use business_types::registry::REGISTRY_DOMAIN;
 use business_types::{ChargedProject, HardQuantity, ProjectSpec, ProjectStatus, account, names, validation};
 use futures_util::future::BoxFuture;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::object::Object;
-use meta::status::Status;
+use meta::status::{Status, StatusCause};
 use meta::validation::NameRule;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use store::Key;
-use store::quota::{Account, Scope, Violation};
+use store::quota::{Account, Grants, Scope, Violation};
 
 const LOCKED: &[&str] = &["status", "locked"];
 const PARENT: &[&str] = &["spec", "parentProjectName"];
+/// The field that the refusal of a raise names.
+const CLUSTERS: &str = "spec.clusters";
 
 /// Columns of `kubectl get`.
 pub const COLUMNS: &[Column] = &[
@@ -242,6 +245,20 @@ fn new_account_clusters(old: Option<&Object>, object: &Object) -> Result<Vec<(us
     Ok(entries.filter(|(_, cluster)| !cluster.is_empty() && !known.contains(cluster)).collect())
 }
 
+/// Refuses to raise the limits of a locked project. That its children do not grow is checked by the ledger.
+fn check_not_locked(name: &str, before: &Account, after: &Account) -> Result<(), Status> {
+    if !before.locked || !Grants::is_raised(before.grants.as_ref(), after.grants.as_ref()) {
+        return Ok(());
+    }
+    let why = format!("project {name:?} has been locked by an operator: it does not grow");
+    let cause = StatusCause {
+        reason: PROJECT_LOCKED.to_owned(),
+        message: format!("project={name}"),
+        field: CLUSTERS.to_owned(),
+    };
+    Err(Status::forbidden(&group_resource(), name, &why).with_causes(vec![cause]))
+}
+
 fn newly_named_clusters<'a>(
     old: Option<&'a ProjectSpec>,
     spec: &'a ProjectSpec,
@@ -394,6 +411,10 @@ impl Strategy for ProjectStrategy {
                 errors
             }
         }
+    }
+
+    fn check_update(&self, _cx: &WriteContext<'_>, old: &Object, new: &Object) -> Result<(), Status> {
+        check_not_locked(new.name(), &self.account(old)?, &self.account(new)?)
     }
 
     fn extra_right(&self, cx: &WriteContext<'_>, old: Option<&Object>, new: &Object) -> Option<ExtraRight> {

@@ -216,6 +216,12 @@ async fn an_operators_lock_stops_growth_only() {
     assert_refused("raise", &raised, 403, &[("ProjectLocked", "metadata.namespace")]);
     admin.patch(path, json!({"spec": {"hard": {"pods": "4"}}})).await.expect(200);
     admin.patch(path, json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    let limit = |pods: Value| json!({"spec": {"clusters": {"c1": {"hard": {"pods": pods}}}}});
+    for more in [json!("101"), Value::Null] {
+        let raised = admin.patch("/projects/ca", limit(more)).await;
+        assert_refused("its own limit", &raised, 403, &[("ProjectLocked", "spec.clusters")]);
+    }
+    admin.patch("/projects/ca", limit(json!("99"))).await.expect(200);
     lock(false).await.expect(200);
     admin.post(&namespaces("ca"), new()).await.expect(201);
 }
