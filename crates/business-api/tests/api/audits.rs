@@ -405,6 +405,24 @@ async fn what_is_written_off_in_a_cluster_that_is_gone_for_good_is_not_held_agai
 }
 
 #[tokio::test]
+async fn a_lost_namespace_gets_an_object_again_when_what_is_held_for_it_is_written_off() {
+    let world = World::new().await;
+    let (admin, operator) = (world.admin("t"), world.operator());
+    admin.post("/projects", project("p", json!({"pods": "10"}))).await.expect(201);
+    let lost = json!({"clusterName": "c1", "namespace": "lost", "uid": RELEASED, "state": "Lost", "hard": {"pods": "4"}});
+    operator.patch(&format!("{PROJECT}/status"), json!({"status": {"orphans": [lost]}})).await.expect(200);
+    compare(&world).await;
+    until("it is held", async || ledger(&operator).await["held"][0]["namespace"] == "lost").await;
+    let mut again = namespace("lost", json!({"pods": "10"}));
+    again["metadata"]["annotations"] = json!({"business.tkestack.io/adopt": "true"});
+    assert_eq!(operator.post(&namespaces("p"), again.clone()).await.code, 409, "its place is held");
+    audit(&world, &format!("--write-off {RELEASED}")).await;
+    until("nothing is held any more", async || ledger(&operator).await == Value::Null).await;
+    operator.post(&namespaces("p"), again).await.expect(201);
+    world.assert_books_agree().await;
+}
+
+#[tokio::test]
 async fn what_is_released_and_unused_is_written_off_and_the_controller_hears_of_that() {
     let (world, _, told) = released().await;
     let (admin, operator) = (world.admin("t"), world.operator());
