@@ -14,12 +14,17 @@ use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::{build, confirm, validate};
 use crate::seal::{Keyring, Origin, Sealed};
 use business_types::{Orphan, OrphanState, Provenance, Stranger};
-use meta::quantity::ResourceList;
+use meta::quantity::{Quantity, ResourceList};
 use std::sync::Arc;
 
 /// Resources that are reported of a stranger, which is charged to nobody: whoever controls the cluster chooses how many
 /// its quota has.
 const STRANGER_RESOURCES_MAX: usize = 32;
+
+/// Resources of which a namespace has one even if nobody uses it: the config map and the service account that
+/// Kubernetes puts into each, and our quota.
+const ALWAYS_ONE: [&str; 5] =
+    ["configmaps", "count/configmaps", "count/serviceaccounts", "resourcequotas", "count/resourcequotas"];
 
 /// The judgement of a scanned namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -243,6 +248,11 @@ fn is_imported(cx: &Context, scanned: &ScannedNamespace) -> bool {
     object.is_some_and(|object| object.status.is_imported())
 }
 
+/// Whether so much of a resource is there although nobody uses the namespace.
+fn is_idle(resource: &str, used: Quantity) -> bool {
+    used.is_zero() || ALWAYS_ONE.contains(&resource) && used <= Quantity::from_units(1)
+}
+
 impl LiveState {
     fn sealed(&self) -> impl Iterator<Item = &Sealed> {
         self.namespace_sealed.iter().chain(&self.quota_sealed)
@@ -255,7 +265,7 @@ impl LiveState {
         !quota.scoped
             && sealed.hard.keys().all(|resource| quota.spec_hard.contains_key(resource))
             && quota.status_hard == quota.spec_hard
-            && quota.status_used.values().all(|used| used.is_zero())
+            && quota.status_used.iter().all(|(resource, used)| is_idle(resource, *used))
     }
 
     /// The maximum of what was granted, what is granted, and what is in use.

@@ -39,6 +39,28 @@ async fn what_is_in_use_stays_held_although_a_quota_of_its_owner_counts_nothing(
 }
 
 #[tokio::test]
+async fn what_each_namespace_has_by_itself_keeps_none_in_use() {
+    let world = released_world().await;
+    hold_charge(&world);
+    let hard = json!({
+        "pods": "3", "configmaps": "5", "count/serviceaccounts": "5", "resourcequotas": "1", "secrets": "5",
+    });
+    let mut quota = quota_of_the_owner(&json!({ "hard": hard }));
+    quota["metadata"]["annotations"] = world.stored(QUOTA)["metadata"]["annotations"].clone();
+    for (configmaps, secrets, told) in [("1", "0", "Unused"), ("2", "0", "Released"), ("1", "1", "Released")]
+    {
+        quota["status"]["used"] = json!({
+            "pods": "0", "configmaps": configmaps, "count/serviceaccounts": "1", "resourcequotas": "1",
+            "secrets": secrets,
+        });
+        world.server.put(QUOTA, &quota);
+        audit(&world).await;
+        let state = &world.project()["status"]["orphans"][0]["state"];
+        assert_eq!(state, told, "{configmaps} config maps, {secrets} secrets");
+    }
+}
+
+#[tokio::test]
 async fn a_quota_of_its_owner_in_the_place_of_ours_stays() {
     let world = released_world().await;
     let theirs = quota_of_the_owner(&json!({ "hard": { "pods": "9" } }));
