@@ -9,7 +9,7 @@ use crate::output::{self, OutputFormat};
 use crate::paths;
 use crate::screen::{Cell, Screen, Table, left, note, print};
 use crate::wait::{self, Progress};
-use business_types::names;
+use business_types::{HeldAmount, Orphan, names};
 use clap::Args;
 use meta::quantity::ResourceList;
 use serde::Serialize;
@@ -346,6 +346,20 @@ fn holds_on(cluster: &str, project: &Project) -> Vec<Obstacle> {
     told.collect()
 }
 
+/// Orphans of a cluster for which nothing is held, such as a released namespace from which the next audit takes our
+/// quota and marks. The cluster waits for them, too.
+fn unheld_orphans<'a>(cluster: &'a str, project: &'a Project) -> impl Iterator<Item = &'a Orphan> {
+    let is_held = move |orphan: &Orphan| {
+        let is_of = |held: &HeldAmount| {
+            held.uid == orphan.uid
+                || held.cluster_name == orphan.cluster_name && held.namespace == orphan.namespace
+        };
+        project.status.ledger.held.iter().any(is_of)
+    };
+    let orphans = project.status.orphans.iter();
+    orphans.filter(move |orphan| orphan.cluster_name == cluster && !is_held(orphan))
+}
+
 /// In the order of removal: namespaces, held amounts, budgets with children first, ceilings and defaults.
 fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[Namespace]) -> Vec<Tie> {
     let mut ties = Vec::new();
@@ -358,6 +372,10 @@ fn ties(cluster: &str, tenants: &[Tenant], projects: &[Project], namespaces: &[N
         for held in project.status.ledger.held.iter().filter(|held| held.cluster_name == cluster) {
             let (owner, name) = (Owner::project(project.name()), held.uid.clone());
             ties.push(Tie { what: TieKind::Held, owner, name, amount: held.hard.clone() });
+        }
+        for orphan in unheld_orphans(cluster, project) {
+            let (owner, name) = (Owner::project(project.name()), orphan.uid.clone());
+            ties.push(Tie { what: TieKind::Held, owner, name, amount: orphan.hard.clone() });
         }
     }
     let parents: HashMap<&str, &str> =
@@ -422,6 +440,21 @@ mod tests {
         let told = holds_on("east", &serde_json::from_value(project).unwrap());
         assert_eq!(told.len(), 1);
         assert!(told[0].next.ends_with("business-api audit --write-off u1"), "{}", told[0].next);
+    }
+
+    #[test]
+    fn what_was_released_ties_a_cluster_until_an_audit_has_emptied_it() {
+        let orphans = json!([
+            {"clusterName": "east", "namespace": "held", "uid": "w1", "state": "Unused", "hard": {"pods": "2"}},
+            {"clusterName": "east", "namespace": "free", "uid": "w2", "state": "Unused", "hard": {"pods": "2"}},
+            {"clusterName": "west", "namespace": "free", "uid": "w3", "state": "Unused", "hard": {"pods": "2"}},
+        ]);
+        let held = json!([{"uid": "u1", "clusterName": "east", "namespace": "held", "hard": {"pods": "2"}}]);
+        let status = json!({"orphans": orphans, "ledger": {"held": held, "writtenOff": ["w2"]}});
+        let project = json!({"metadata": {"name": "shop"}, "status": status});
+        let ties = ties("east", &[], &[serde_json::from_value(project).unwrap()], &[]);
+        let told: Vec<(TieKind, &str)> = ties.iter().map(|tie| (tie.what, tie.name.as_str())).collect();
+        assert_eq!(told, [(TieKind::Held, "u1"), (TieKind::Held, "w2")]);
     }
 
     #[test]
