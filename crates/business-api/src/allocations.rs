@@ -120,7 +120,7 @@ impl Allocations {
         let mut held = HeldAllocation { amount: Quantity::ZERO, namespaces: Vec::new() };
         for (hold, amount) in all.holds(LimitKey { scope, domain, key }) {
             held.amount = held.amount.checked_add(amount)?;
-            held.namespaces.push(format!("{} ({})", hold.namespace, hold.state));
+            held.namespaces.push(name_of(hold));
         }
         (!held.amount.is_zero()).then_some(held)
     }
@@ -133,7 +133,7 @@ impl Allocations {
         holds
             .filter(|hold| hold.cluster_name == domain)
             .filter(|hold| lacking.is_none_or(|key| !hold.hard.contains_key(key)))
-            .map(|hold| format!("{} ({})", hold.namespace, hold.state))
+            .map(name_of)
             .collect()
     }
 
@@ -377,6 +377,14 @@ impl ScopeSums {
         }
         self.allocated.retain(|_domain, sums| !sums.is_empty());
     }
+}
+
+/// A hold by its namespace and state. An excess beside an object has no namespace of its own; its reason names it.
+fn name_of(hold: &HeldAmount) -> String {
+    if hold.namespace.is_empty() {
+        return hold.reason.clone();
+    }
+    format!("{} ({})", hold.namespace, hold.state)
 }
 
 fn packed(amounts: Amounts) -> PackedAmounts {

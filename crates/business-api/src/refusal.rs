@@ -175,7 +175,7 @@ fn held_allocation(shortage: &Shortage, allocations: &Allocations) -> Option<Hel
 fn held_note(held: &HeldAllocation) -> String {
     let HeldAllocation { amount, namespaces } = held;
     format!(
-        " (of what is allocated, {amount} is held for namespaces of the cluster that no object stands for: {})",
+        " (of what is allocated, {amount} is held for namespaces of the cluster beyond what objects are charged: {})",
         first_names(namespaces)
     )
 }
@@ -199,7 +199,7 @@ fn held_children_note(
         return String::new();
     }
     format!(
-        " (counting what is held for namespaces of the cluster that no object stands for: {})",
+        " (counting what is held for namespaces of the cluster beyond what objects are charged: {})",
         first_names(&namespaces)
     )
 }
@@ -506,7 +506,7 @@ mod tests {
         let held = HeldAllocation { amount: "40".parse().unwrap(), namespaces };
         assert_eq!(
             held_note(&held),
-            " (of what is allocated, 40 is held for namespaces of the cluster that no object stands for: lost-1 \
+            " (of what is allocated, 40 is held for namespaces of the cluster beyond what objects are charged: lost-1 \
              (orphaned), lost-2 (orphaned), lost-3 (orphaned), lost-4 (orphaned), lost-5 (orphaned), 1 more)"
         );
     }

@@ -71,7 +71,8 @@ async fn an_orphan_counts_against_its_project_until_it_is_gone() {
     for change in [json!({"c1": {"hard": {"services": "5"}}}), json!({"c1": null})] {
         let refused = admin.patch(PROJECT, json!({"spec": {"clusters": change}})).await;
         assert_eq!(refused.code, 422, "{refused:?}");
-        let named = "(counting what is held for namespaces of the cluster that no object stands for: lost (orphaned))";
+        let named =
+            "(counting what is held for namespaces of the cluster beyond what objects are charged: lost (";
         assert!(refused.message().contains(named), "{}", refused.message());
     }
 
@@ -289,7 +290,14 @@ async fn an_excess_of_a_living_object_is_held_beside_it_until_it_is_gone() {
     }
     let held = &ledger(&operator).await["held"][0];
     assert_eq!((&held["uid"], &held["clusterName"]), (&json!(uid), &json!("c1")));
-    assert_eq!(admin.post(&namespaces("p"), namespace("b", json!({"pods": "3"}))).await.code, 403);
+    until("refusals name the namespace", async || {
+        let refused = admin.post(&namespaces("p"), namespace("b", json!({"pods": "3"}))).await;
+        assert_eq!(refused.code, 403, "{refused:?}");
+        let named =
+            "objects are charged: namespace a of cluster c1 may take more than its object is charged)";
+        refused.message().contains(named)
+    })
+    .await;
     report("0").await;
     compare(&world).await;
     until("it is written off", async || ledger(&operator).await == Value::Null).await;
