@@ -28,6 +28,8 @@ pub struct CacheConfig {
     pub primary: Option<String>,
     /// Where to LISTEN. It only makes changes arrive sooner.
     pub listen: Listen,
+    /// After so long without a notification, the connection that listens is checked.
+    pub listen_check: Duration,
     /// Whether statements may stay prepared in a session. Must be off for a proxy that pools transactions.
     pub prepared: bool,
     /// The longest time between two polls of the database.
@@ -57,6 +59,7 @@ impl Default for CacheConfig {
         Self {
             primary: None,
             listen: Listen::Same,
+            listen_check: Duration::from_secs(30),
             prepared: true,
             poll: Duration::from_millis(200),
             ring_changes: 100_000,

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// After so long without a notification, the connection is checked.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// The statement of the check. Not another LISTEN: the listener keeps each one, and sends all of them again whenever it
+/// reconnects.
+const CHECK: &str = "SELECT 1";
 /// Longest time that the server may take to answer.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 const BACKOFF_FLOOR: Duration = Duration::from_millis(200);
@@ -43,7 +44,7 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
     let mut listener = PgListener::connect_with(pool).await?;
     within(ANSWER_DEADLINE, listener.listen(NOTIFY_CHANNEL)).await?;
     loop {
-        match tokio::time::timeout(SILENCE_MAX, listener.try_recv()).await {
+        match tokio::time::timeout(cache.config.listen_check, listener.try_recv()).await {
             // The tail gets this replica's own writes from its writer.
             Ok(Ok(Some(notification))) if is_from(notification.payload(), writer) => {
                 backoff.reset();
@@ -58,7 +59,9 @@ async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) 
                 }
             }
             // Nothing happens, or the server is gone: find out which.
-            Err(_) => within(ANSWER_DEADLINE, listener.listen(NOTIFY_CHANNEL)).await?,
+            Err(_) => {
+                within(ANSWER_DEADLINE, sqlx::raw_sql(CHECK).execute(&mut listener)).await?;
+            }
         }
         backoff.reset();
         cache.handover.notify_changes();

@@ -161,3 +161,25 @@ async fn statements_need_no_session() {
     assert_eq!(second.revision(), third);
     tasks.cancel();
 }
+
+/// When it reconnects, a listener asks again for all that it was ever told to listen to.
+#[tokio::test]
+async fn who_hears_nothing_for_long_asks_for_the_channel_no_second_time() {
+    let check = Duration::from_millis(500);
+    let mut fixture = Fixture::with(CacheConfig { listen_check: check, ..config() }).await;
+    tokio::time::sleep(check * 4).await;
+    let terminate = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity \
+                     WHERE application_name = 'store-read' AND datname = current_database()";
+    let former: Vec<i32> =
+        sqlx::query_scalar(terminate).fetch_all(&mut fixture.writer.connection).await.unwrap();
+    let listens = "SELECT query FROM pg_stat_activity WHERE application_name = 'store-read' \
+                   AND datname = current_database() AND query LIKE 'LISTEN %' AND pid <> ALL($1)";
+    let mut asked: Option<String> = None;
+    eventually("the channel", async || {
+        let query = sqlx::query_scalar(listens).bind(&former);
+        asked = query.fetch_optional(&mut fixture.writer.connection).await.unwrap();
+        asked.is_some()
+    })
+    .await;
+    assert_eq!(asked.as_deref(), Some("LISTEN \"store\";"));
+}
