@@ -4,7 +4,7 @@ use crate::cache::inner::CacheInner;
 use crate::connect::{NOTIFY_CHANNEL, SESSION, within};
 use crate::model::Revision;
 use runtime::Backoff;
-use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPool, PgPoolOptions};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -20,14 +20,19 @@ const BACKOFF_CEILING: Duration = Duration::from_secs(10);
 /// Listens until the program ends.
 pub(crate) async fn run(cache: Arc<CacheInner>, options: PgConnectOptions) {
     let mut backoff = Backoff::new(BACKOFF_FLOOR, BACKOFF_CEILING);
-    let pool = PgPoolOptions::new().max_connections(1).after_connect(|connection, _| {
-        Box::pin(async { sqlx::raw_sql(SESSION).execute(connection).await.map(drop) })
-    });
-    let pool = pool.connect_lazy_with(options);
-    while let Err(error) = listen(&cache, &pool, &mut backoff).await {
+    while let Err(error) = listen(&cache, &pool(options.clone()), &mut backoff).await {
         tracing::debug!(%error, "LISTEN failed; changes are found by polling");
         backoff.wait().await;
     }
+}
+
+/// A pool for one listener. It is not used for the next one: a listener whose connection hangs keeps its place until the
+/// system gives the connection up, which takes a quarter of an hour.
+fn pool(options: PgConnectOptions) -> PgPool {
+    let pool = PgPoolOptions::new().max_connections(1).after_connect(|connection, _| {
+        Box::pin(async { sqlx::raw_sql(SESSION).execute(connection).await.map(drop) })
+    });
+    pool.connect_lazy_with(options)
 }
 
 /// Whether this writer has sent a notification. Its payload is a revision and the writer's id.
@@ -39,7 +44,7 @@ fn revision(payload: &str) -> Option<Revision> {
     payload.split_once(' ')?.0.parse().ok().map(Revision)
 }
 
-async fn listen(cache: &CacheInner, pool: &sqlx::PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
+async fn listen(cache: &CacheInner, pool: &PgPool, backoff: &mut Backoff) -> Result<(), sqlx::Error> {
     let writer = cache.handover.writer();
     let mut listener = PgListener::connect_with(pool).await?;
     within(ANSWER_DEADLINE, listener.listen(NOTIFY_CHANNEL)).await?;

@@ -183,3 +183,25 @@ async fn who_hears_nothing_for_long_asks_for_the_channel_no_second_time() {
     .await;
     assert_eq!(asked.as_deref(), Some("LISTEN \"store\";"));
 }
+
+/// The network swallows what is sent: nobody says that the connection is gone.
+#[tokio::test]
+async fn a_listener_whose_connection_hangs_keeps_the_next_one_from_nothing() {
+    let database = database().await.unwrap();
+    let mut writer = DirectWriter::new(&database).await;
+    let proxy = Proxy::new(host(&database.url)).await;
+    let config = CacheConfig {
+        listen: Listen::At(through(&database.url, proxy.address)),
+        listen_check: Duration::from_millis(200),
+        poll: Duration::from_hours(1),
+        ..config()
+    };
+    let (cache, tasks) = replica(&database, config).await;
+    let mut watch = cache.watch(&everything(), &watch(all(THINGS), WatchFrom::Now)).await.unwrap();
+    for name in ["a", "b"] {
+        let revision = writer.put(object("x", name, "", &json!({}))).await;
+        assert_eq!(lines(&mut watch, 1).await, [format!("ADDED x/{name} {revision}")]);
+        proxy.freeze();
+    }
+    tasks.cancel();
+}

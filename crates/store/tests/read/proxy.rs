@@ -17,6 +17,7 @@ pub(crate) struct Proxy {
 struct Route {
     target: Option<String>,
     cut: CancellationToken,
+    frozen: CancellationToken,
 }
 
 impl Proxy {
@@ -24,17 +25,19 @@ impl Proxy {
     pub(crate) async fn new(target: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let route = Route { target: Some(target.to_owned()), cut: CancellationToken::new() };
+        let (cut, frozen) = (CancellationToken::new(), CancellationToken::new());
+        let route = Route { target: Some(target.to_owned()), cut, frozen };
         let route = Arc::new(Mutex::new(route));
         let accepting = tokio::spawn({
             let route = Arc::clone(&route);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    let (target, cut) = {
+                    let (target, cut, frozen) = {
                         let route = route.lock().unwrap();
-                        (route.target.clone(), route.cut.clone())
+                        (route.target.clone(), route.cut.clone(), route.frozen.clone())
                     };
-                    tokio::spawn(async move { cut.run_until_cancelled_owned(forward(client, target)).await });
+                    let forwarding = forward(client, target, frozen);
+                    tokio::spawn(async move { cut.run_until_cancelled_owned(forwarding).await });
                 }
             }
         });
@@ -47,6 +50,12 @@ impl Proxy {
         route.target = target.map(str::to_owned);
         std::mem::replace(&mut route.cut, CancellationToken::new()).cancel();
     }
+
+    /// Nothing passes through the connections that are open now, and none of them is closed.
+    pub(crate) fn freeze(&self) {
+        let mut route = self.route.lock().unwrap();
+        std::mem::replace(&mut route.frozen, CancellationToken::new()).cancel();
+    }
 }
 
 impl Drop for Proxy {
@@ -55,11 +64,14 @@ impl Drop for Proxy {
     }
 }
 
-async fn forward(mut client: TcpStream, target: Option<String>) {
+async fn forward(mut client: TcpStream, target: Option<String>, frozen: CancellationToken) {
     let Some(target) = target else { return };
     let server = tokio::time::timeout(WAIT_MAX, TcpStream::connect(target)).await;
     if let Ok(Ok(mut server)) = server {
-        let _end = copy_bidirectional(&mut client, &mut server).await;
+        tokio::select! {
+            _end = copy_bidirectional(&mut client, &mut server) => {}
+            () = frozen.cancelled() => std::future::pending().await,
+        }
     }
 }
 
