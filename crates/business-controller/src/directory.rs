@@ -61,6 +61,8 @@ use tokio::time::Instant;
 const QUERY_PERIOD: Duration = Duration::from_secs(15);
 /// How often a cluster is queried for its version.
 const VERSION_PERIOD: Duration = Duration::from_mins(5);
+/// How soon another client certificate is asked for if the last one had ended when it came: our clock may be ahead.
+const RENEWAL_PERIOD: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(15) };
 
 const REFUSED: Topic = Topic::warning("ClusterRefused", "Accept");
 const UNUSABLE: Topic = Topic::warning("KubeconfigUnusable", "Accept");
@@ -96,6 +98,8 @@ struct TrackedCluster {
     version: String,
     entry: ClusterDescription,
     client: kube::Client,
+    /// When the client was made.
+    client_since: Instant,
     /// The credential in use, if it can be recognized.
     credential: Option<Credential>,
     /// New credentials that are listed in place of those in use.
@@ -119,6 +123,13 @@ struct Followed {
 impl TrackedCluster {
     fn reach(&self) -> Reach {
         self.followed.as_ref().map_or(Reach::Connecting, |followed| followed.member.reach())
+    }
+
+    /// Whether a client certificate has ended that a program of the kubeconfig has given. A client asks for it only
+    /// once, when it is made.
+    fn has_ended(&self, now: i64) -> bool {
+        let until = self.client.valid_until().as_ref();
+        until.is_some_and(|until| until.as_second() <= now) && self.client_since.elapsed() >= RENEWAL_PERIOD
     }
 }
 
@@ -239,9 +250,10 @@ impl Directory {
             tracing::warn!(cluster = name, "member cluster is no longer listed");
             self.drop_member(&name);
         }
+        let now = self.cx.clock.unix_seconds();
         for one in clusters {
             match self.listed.get_mut(&one.name) {
-                Some(tracked) if tracked.fingerprint == one.fingerprint => {
+                Some(tracked) if tracked.fingerprint == one.fingerprint && !tracked.has_ended(now) => {
                     tracked.credential = one.credential();
                     tracked.entry = one.entry;
                     (tracked.new_credentials, tracked.refused) = (None, None);
@@ -272,6 +284,7 @@ impl Directory {
             version: one.version,
             entry: one.entry,
             client,
+            client_since: Instant::now(),
             credential,
             new_credentials: None,
             refused: None,

@@ -138,6 +138,7 @@ impl Directory {
         followed.member.set_client(client.clone());
         tracked.credential = listed.credential();
         (tracked.client, tracked.fingerprint, tracked.refused) = (client, listed.fingerprint, None);
+        tracked.client_since = Instant::now();
         if !listed.version.is_empty() {
             tracked.version = listed.version;
         }

@@ -9,8 +9,10 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use tokio::net::TcpListener;
@@ -305,6 +307,45 @@ async fn credentials_change_without_a_gap() {
         .await;
     let after = following.member().unwrap();
     assert!(Arc::ptr_eq(&before, &after), "what is seen of it, and what is under way there, stays");
+}
+
+/// What a program of a kubeconfig prints: a client certificate that ends then.
+fn print_certificate(path: &Path, until: &str) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![]).unwrap().self_signed(&key).unwrap();
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": {
+            "expirationTimestamp": until,
+            "clientCertificateData": certificate.pem(), "clientKeyData": key.serialize_pem(),
+        },
+    });
+    let written = path.with_extension("new");
+    std::fs::write(&written, credential.to_string()).unwrap();
+    std::fs::rename(written, path).unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_that_a_program_has_given_is_asked_for_anew_when_it_has_ended() {
+    let (past, future) = ("1970-01-01T00:01:00Z", "2999-01-01T00:00:00Z");
+    let following = Following::start().await;
+    let path = std::env::temp_dir().join(format!("exec-credential-{}", std::process::id()));
+    print_certificate(&path, past);
+    let program = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "cat", "args": [path],
+    });
+    // It shows no token.
+    following.cluster.lets_in("", &[]);
+    let mut listed = following.cluster.listed("");
+    listed.config.auth_info.token = None;
+    listed.config.auth_info.exec = Some(serde_json::from_value(program).unwrap());
+    following.tell(Ok(listed));
+    let member = following.member().unwrap();
+    let ends = || member.api.client().valid_until().map(|until| until.to_string());
+    following.until_without_a_gap("the first is in use", || ends().as_deref() == Some(past)).await;
+    print_certificate(&path, future);
+    following.until_without_a_gap("the next is in use", || ends().as_deref() == Some(future)).await;
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[tokio::test]
