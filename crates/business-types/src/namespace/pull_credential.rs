@@ -70,9 +70,11 @@ impl PullPassword {
         self.validity().map(|validity| validity.end)
     }
 
-    /// Whether it was issued less than `seconds` before `now`, which is in Unix seconds.
-    pub fn is_younger_than(&self, seconds: i64, now: i64) -> bool {
-        self.validity().is_some_and(|validity| now.saturating_sub(validity.start) < seconds)
+    /// Whether it was issued less than `seconds` before `now`, which is in Unix seconds. Clocks differ: it may also have
+    /// been issued that much after `now`. One from further ahead was issued when a clock was wrong, and is not young
+    /// until that time has come.
+    pub fn is_younger_than(&self, seconds: u64, now: i64) -> bool {
+        self.validity().is_some_and(|validity| now.abs_diff(validity.start) < seconds)
     }
 
     /// Its validity in whole days, at least 1.
@@ -249,6 +251,16 @@ mod tests {
         let none = PullPassword::default();
         assert_eq!((none.is_due_at(7), none.ends(), none.valid_days()), (0, None, None));
         assert_eq!(password(30).valid_days(), Some(30));
+    }
+
+    #[test]
+    fn what_was_issued_by_a_clock_that_was_ahead_is_not_young_for_as_long() {
+        let is_young = |now: i64| password(30).is_younger_than(60, 1_000_000 + now);
+        assert!([0, 1, 59, -1, -59].into_iter().all(is_young));
+        for now in [60, 3600, -60, -8 * 3600, -365 * DAY_SECONDS] {
+            assert!(!is_young(now), "{now}");
+        }
+        assert!(!PullPassword::default().is_younger_than(60, 0));
     }
 
     proptest! {

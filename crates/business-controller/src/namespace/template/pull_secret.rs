@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 const SECRETS: &str = "the Secrets named business-registry";
 const ACCOUNTS: &str = "service accounts";
 /// If somebody changes the Secret again and again, a new password is issued at most this often.
-const REISSUE_SECONDS_MIN: i64 = 60;
+const REISSUE_SECONDS_MIN: u64 = 60;
 
 /// The desired state of a pull secret.
 #[derive(Clone, Copy, Debug)]
