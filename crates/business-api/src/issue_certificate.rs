@@ -110,6 +110,12 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
         .map(Authority::from_secret)
         .transpose()
         .with_context(|| authority_secret.clone())?;
+    if let Some(authority) = &authority {
+        ensure_begun(authority.issued(), now).with_context(|| authority_secret.clone())?;
+    }
+    if let Some(secret) = &found {
+        ensure_begun(issued_at(secret), now).with_context(|| name.clone())?;
+    }
     if let Some(secret) = &found
         && is_good(secret, authority.as_ref(), &wanted, now).with_context(|| name.clone())?
     {
@@ -139,6 +145,19 @@ pub async fn issue(settings: &IssueCertificate, clock: &Clock) -> Result<String>
     let data = [(CERTIFICATE_KEY, issued.chain), (KEY_KEY, issued.key), (AUTHORITY_KEY, trusted)];
     write(&secrets, found.as_ref(), secret(name, annotations, data)).await?;
     Ok(format!("a certificate for {} is in {name}", names.join(", ")))
+}
+
+/// Fails if a certificate that was issued then has not begun to be valid. It is not replaced: whose clock is wrong
+/// cannot be told, and one that is far behind would issue a certificate that has expired.
+fn ensure_begun(issued: i64, now: i64) -> Result<()> {
+    let begins = issued.saturating_sub(BACKDATED_SECONDS);
+    ensure!(
+        begins <= now,
+        "the certificate begins only at {}: this machine's clock is behind, or the one that issued it was ahead; in the latter case \
+         delete this Secret",
+        time::rfc3339(begins)
+    );
+    Ok(())
 }
 
 /// Whether the certificate in a Secret that this program has written stays. If its CA is lost, it stays until it is
@@ -362,6 +381,10 @@ impl Authority {
         Issuer::from_ca_cert_pem(&self.certificate, key).context("the certificate of the authority")
     }
 
+    fn issued(&self) -> i64 {
+        self.ends.saturating_sub(i64::from(AUTHORITY_DAYS) * DAY_SECONDS)
+    }
+
     fn former(&self, now: i64) -> Option<&FormerAuthority> {
         self.former.as_ref().filter(|former| former.ends > now)
     }
@@ -526,6 +549,21 @@ mod tests {
         let there = in_secret(&second, last);
         assert!(is_good(&there, Some(&second), NAME, last).unwrap());
         assert!(!is_good(&there, Some(&second), NAME, first.ends + 1).unwrap());
+    }
+
+    #[test]
+    fn what_has_not_begun_is_not_called_good() {
+        let authority = kept(&Authority::generate(None, NOW).unwrap());
+        let there = in_secret(&authority, NOW);
+        let (begins, early) = (NOW - DAY_SECONDS, NOW - DAY_SECONDS - 1);
+        assert!(believes(&authority.trusted(begins), &issued_by(&authority, NOW), begins));
+        assert!(!believes(&authority.trusted(early), &issued_by(&authority, NOW), early));
+        for issued in [issued_at(&there), authority.issued()] {
+            assert!(ensure_begun(issued, begins).is_ok());
+            let why = ensure_begun(issued, early).unwrap_err().to_string();
+            assert!(why.contains(&time::rfc3339(begins)) && why.contains("delete this Secret"), "{why}");
+        }
+        assert!(ensure_begun(issued_at(&Secret::default()), 0).is_ok(), "it is somebody else's");
     }
 
     #[test]
