@@ -5,7 +5,22 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tokio::net::TcpListener;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A connection is closed after this time. Otherwise one whose client is gone without saying so, or that never asks
+/// anything, would stay for ever. Clients connect again.
+const LIFETIME: Duration = Duration::from_mins(10);
+/// How long the requests of a connection that is closed may take.
+const DRAIN: Duration = Duration::from_secs(2);
+/// Pause after accepting failed, for example because of too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the admin port serves.
 #[derive(Clone, Debug)]
@@ -45,10 +60,54 @@ pub async fn serve(listener: TcpListener, admin: Admin, tasks: Tasks) {
         )
         .route("/metrics", get(|State(a): State<Admin>| async move { metrics(&a.metrics) }))
         .with_state(admin);
-    let token = tasks.token();
-    let served = axum::serve(listener, router).with_graceful_shutdown(token.cancelled_owned()).await;
-    if let Err(error) = served {
-        tracing::error!(%error, "serve the admin port");
+    serve_connections(listener, router, &tasks.token(), LIFETIME).await;
+}
+
+/// Serves until the token is cancelled; then lets requests in flight finish.
+async fn serve_connections(
+    listener: TcpListener,
+    router: Router,
+    closing: &CancellationToken,
+    lifetime: Duration,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _address)) => {
+                    connections.spawn(connection(stream, router.clone(), closing.clone(), lifetime));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection of the admin port");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_ended) = connections.join_next() => {}
+            () = closing.cancelled() => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn connection(stream: TcpStream, router: Router, closing: CancellationToken, lifetime: Duration) {
+    let http = Builder::new(TokioExecutor::new());
+    let mut served = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let ended = tokio::select! {
+        ended = served.as_mut() => Some(ended),
+        () = closing.cancelled() => None,
+        () = tokio::time::sleep(lifetime) => None,
+    };
+    let ended = if let Some(ended) = ended {
+        Ok(ended)
+    } else {
+        served.as_mut().graceful_shutdown();
+        tokio::time::timeout(DRAIN, served).await
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a connection of the admin port ended"),
+        Err(_elapsed) => tracing::debug!("a connection of the admin port was cut off"),
     }
 }
 
@@ -86,6 +145,7 @@ pub fn metrics(metrics: &Metrics) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     #[test]
     fn what_runs_beside_is_asked_for_alone() {
@@ -100,5 +160,29 @@ mod tests {
         let code = |name: &str| single_check(&admin, name).status().as_u16();
         assert_eq!([code("ping"), code("tunnel"), code("other")], [200, 500, 404]);
         assert_eq!(health(&admin.live, "livez", &Uri::from_static("/livez")).status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_closed_some_time_whatever_comes_on_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/livez", get(|| async { "ok" }));
+        let closing = CancellationToken::new();
+        let (token, lifetime) = (closing.clone(), Duration::from_millis(200));
+        let served = tokio::spawn(async move { serve_connections(listener, router, &token, lifetime).await });
+        for (sent, begins) in
+            [("", ""), ("GET /livez HT", ""), ("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200")]
+        {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(sent.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            let read = stream.read_to_end(&mut answer);
+            // It may also be reset.
+            let _ended = tokio::time::timeout(Duration::from_secs(30), read).await.unwrap();
+            let answer = String::from_utf8(answer).unwrap();
+            assert!(answer.starts_with(begins) && answer.is_empty() == begins.is_empty(), "{sent}: {answer}");
+        }
+        closing.cancel();
+        tokio::time::timeout(Duration::from_secs(30), served).await.unwrap().unwrap();
     }
 }
