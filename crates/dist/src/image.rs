@@ -5,7 +5,7 @@ use crate::oci::{self, Image, Layer, PlatformImage};
 use crate::packages::{Origin, Packages, ResolvedPackages};
 use crate::page::{self, NpmPackage};
 use crate::platform::Platform;
-use crate::programs::{API, BuildEnvironment, BuildMode, CONTROLLER, PLUGIN, Program};
+use crate::programs::{API, BuildEnvironment, BuildMode, CONTROLLER, ExecutionProfiles, Program, SHIPPED};
 use crate::sbom::{self, SbomInput};
 use crate::source::{LICENCE, Source, VERSION};
 use crate::toolchain::Toolchain;
@@ -17,9 +17,6 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use terminal::say;
 
-/// The programs of one cargo call, whichever are packed: the features of shared dependencies are resolved for all of
-/// them.
-const SHIPPED: [Program; 3] = [API, CONTROLLER, PLUGIN];
 /// The programs with an image. The command line is shipped as an archive.
 pub(crate) const IMAGES: [Program; 2] = [API, CONTROLLER];
 /// The user nobody, by the number that other images without a distribution use.
@@ -34,6 +31,8 @@ pub(crate) struct ImageSettings {
     platforms: Platforms,
     #[command(flatten)]
     into: OutputDirectory,
+    #[command(flatten)]
+    profiles: ExecutionProfiles,
     /// Programs of the dev profile, for this machine: to try what is packed around them.
     #[arg(long)]
     quick: bool,
@@ -43,7 +42,7 @@ pub(crate) struct ImageSettings {
 pub(crate) fn run(settings: &ImageSettings) -> Result<()> {
     let source = Source::from_environment()?;
     let mode = if settings.quick { BuildMode::Dev } else { BuildMode::Release };
-    let built = build(&settings.platforms, mode, &source)?;
+    let built = build(&settings.platforms, mode, &settings.profiles, &source)?;
     pack(&built, &source, &settings.into.into).map(drop)
 }
 
@@ -69,7 +68,12 @@ pub(crate) struct WrittenImage {
 }
 
 /// Builds everything that is shipped, for every platform.
-pub(crate) fn build(platforms: &Platforms, mode: BuildMode, source: &Source) -> Result<Vec<Shipped>> {
+pub(crate) fn build(
+    platforms: &Platforms,
+    mode: BuildMode,
+    profiles: &ExecutionProfiles,
+    source: &Source,
+) -> Result<Vec<Shipped>> {
     let page = page::packages()?;
     if page.is_empty() {
         say::skipped(
@@ -78,7 +82,7 @@ pub(crate) fn build(platforms: &Platforms, mode: BuildMode, source: &Source) -> 
     }
     let programs = if mode == BuildMode::Dev { &IMAGES[..] } else { &SHIPPED[..] };
     let mut built = Vec::new();
-    for environment in build_environments(platforms, mode)? {
+    for environment in build_environments(platforms, mode, profiles)? {
         let directory = environment.build(programs)?;
         let resolved = ResolvedPackages::resolve(environment.platform, &SHIPPED)?;
         let toolchain = Toolchain::of(environment.platform)?;
@@ -106,21 +110,26 @@ pub(crate) fn build(platforms: &Platforms, mode: BuildMode, source: &Source) -> 
 }
 
 /// For each chosen platform; by default for each platform that this machine can build for.
-fn build_environments(platforms: &Platforms, mode: BuildMode) -> Result<Vec<BuildEnvironment>> {
+fn build_environments(
+    platforms: &Platforms,
+    mode: BuildMode,
+    profiles: &ExecutionProfiles,
+) -> Result<Vec<BuildEnvironment>> {
+    let open = |platform| BuildEnvironment::open(platform, mode, profiles);
     if !platforms.chosen.is_empty() {
-        return platforms.chosen.iter().map(|platform| BuildEnvironment::open(*platform, mode)).collect();
+        return platforms.chosen.iter().copied().map(open).collect();
     }
-    let mut open = Vec::new();
+    let mut environments = Vec::new();
     for platform in
         Platform::ALL.into_iter().filter(|platform| mode == BuildMode::Release || platform.is_here())
     {
-        match BuildEnvironment::open(platform, mode) {
-            Ok(environment) => open.push(environment),
+        match open(platform) {
+            Ok(environment) => environments.push(environment),
             Err(missing) => say::skipped(&format!("{missing:#}")),
         }
     }
-    ensure!(!open.is_empty(), "this machine builds for no platform");
-    Ok(open)
+    ensure!(!environments.is_empty(), "this machine builds for no platform");
+    Ok(environments)
 }
 
 fn licences_of(packages: &Packages, page: &[NpmPackage]) -> Result<String> {

@@ -59,6 +59,8 @@ enum Format {
 enum Commands {
     /// Build the programs and pack them into images.
     Image(image::ImageSettings),
+    /// Build the programs as they are shipped for this machine, to measure them.
+    Programs(programs::ProgramSettings),
     /// Write the files of an image into a directory, and print its configuration.
     Unpack(oci::read::UnpackSettings),
     /// Say the first difference of the images in two directories.
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
     });
     let outcome = match cli.command {
         Commands::Image(settings) => image::run(&settings),
+        Commands::Programs(settings) => programs::run(&settings),
         Commands::Unpack(settings) => oci::read::run(&settings),
         Commands::Compare(settings) => compare::run(&settings),
         Commands::Chart(into) => chart::run(&into),

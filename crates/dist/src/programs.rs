@@ -1,7 +1,7 @@
 //! Building the programs that are shipped: static, without paths of the build machine.
 
 use crate::platform::Platform;
-use crate::source;
+use crate::{OutputDirectory, source};
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,13 +31,67 @@ pub(crate) const PLUGIN: Program = Program {
     title: "Projects, namespaces and their budgets on the command line.",
 };
 
+/// The programs of one cargo call, whichever are packed: the features of shared dependencies are resolved for all of
+/// them.
+pub(crate) const SHIPPED: [Program; 3] = [API, CONTROLLER, PLUGIN];
+
 /// How programs are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuildMode {
     /// As shipped.
     Release,
+    /// As shipped, and counting what is executed.
+    Instrumented,
     /// With the dev profile, for this machine: to test the packing.
     Dev,
+}
+
+/// Where the compiler finds how often code was executed.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct ExecutionProfiles {
+    /// Has a file TRIPLE.profdata for each target that was profiled; others are built without.
+    #[arg(long = "profiles", value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+impl ExecutionProfiles {
+    fn of(&self, platform: Platform) -> Option<PathBuf> {
+        let file = self.directory.as_ref()?.join(format!("{}.profdata", platform.triple()));
+        file.is_file().then_some(file)
+    }
+}
+
+/// What is to be built for measuring.
+#[derive(clap::Args, Debug)]
+pub(crate) struct ProgramSettings {
+    #[command(flatten)]
+    into: OutputDirectory,
+    #[command(flatten)]
+    profiles: ExecutionProfiles,
+    /// Make programs that count what is executed, and write it below this directory when they end.
+    #[arg(long, value_name = "DIR", conflicts_with = "directory")]
+    counting: Option<PathBuf>,
+}
+
+/// The command `programs`: what is shipped for this machine, with symbols.
+pub(crate) fn run(settings: &ProgramSettings) -> Result<()> {
+    let here = Platform::ALL.into_iter().find(|platform| platform.is_here());
+    let here = here.context("nothing is shipped for machines of this kind")?;
+    let mode = if settings.counting.is_some() { BuildMode::Instrumented } else { BuildMode::Release };
+    let mut environment = BuildEnvironment::open(here, mode, &settings.profiles)?;
+    environment.counting.clone_from(&settings.counting);
+    copy(&environment.build(&SHIPPED)?, &SHIPPED, &settings.into.into)
+}
+
+/// The next build may put other programs into cargo's directory.
+fn copy(from: &Path, programs: &[Program], into: &Path) -> Result<()> {
+    std::fs::create_dir_all(into).with_context(|| format!("make {}", into.display()))?;
+    for program in programs {
+        let copy = into.join(program.binary);
+        std::fs::copy(from.join(program.binary), &copy)
+            .with_context(|| format!("write {}", copy.display()))?;
+    }
+    Ok(())
 }
 
 const PROFILE: &str = "dist";
@@ -45,6 +99,9 @@ const STATIC: &str = "target-feature=+crt-static";
 /// LTO imports no function of more than this many instructions into another module (default 100). That takes a tenth of
 /// the time.
 const IMPORTED: &str = "llvm-args=-import-instr-limit=20";
+const MISMATCHES: &str = "llvm-args=-no-pgo-warn-mismatch";
+/// cargo's directory of programs that count, below the usual one.
+const INSTRUMENTED: &str = "instrumented";
 /// The linker of the dev profile, which links statically.
 const LINKED_STATICALLY: &str = "crates/dist/static.sh";
 /// The names that replace paths of this machine in the programs.
@@ -58,21 +115,27 @@ pub(crate) struct BuildEnvironment {
     pub(crate) platform: Platform,
     pub(crate) mode: BuildMode,
     target: PathBuf,
+    profile: Option<PathBuf>,
+    counting: Option<PathBuf>,
 }
 
 impl BuildEnvironment {
     /// Fails if a tool is missing.
-    pub(crate) fn open(platform: Platform, mode: BuildMode) -> Result<Self> {
+    pub(crate) fn open(platform: Platform, mode: BuildMode, profiles: &ExecutionProfiles) -> Result<Self> {
         platform.check()?;
         let me = std::env::current_exe().context("find the own program")?;
-        let target = me.ancestors().nth(2).context("the own program lies in no target directory")?.to_owned();
-        Ok(Self { platform, mode, target })
+        let target = me.ancestors().nth(2).context("the own program lies in no target directory")?;
+        let target = match mode {
+            BuildMode::Instrumented => target.join(INSTRUMENTED),
+            BuildMode::Release | BuildMode::Dev => target.to_owned(),
+        };
+        Ok(Self { platform, mode, target, profile: profiles.of(platform), counting: None })
     }
 
     /// Builds the programs in one cargo call, so that shared packages are compiled once. Returns their directory.
     pub(crate) fn build(&self, programs: &[Program]) -> Result<PathBuf> {
         match self.mode {
-            BuildMode::Release => self.build_release(programs),
+            BuildMode::Release | BuildMode::Instrumented => self.build_release(programs),
             BuildMode::Dev => self.build_dev(programs),
         }
     }
@@ -89,6 +152,14 @@ impl BuildEnvironment {
         let path_remaps = self.path_remaps()?;
         let rename = |flag: &str, (from, to): &(PathBuf, &str)| format!("{flag}={}={to}", from.display());
         let mut flags: Vec<String> = ["-C", STATIC, "-C", IMPORTED].map(str::to_owned).into();
+        if let Some(profile) = &self.profile {
+            // Functions that have changed since are built without, and that is no reason to warn.
+            flags.extend(["-C", MISMATCHES].map(str::to_owned));
+            flags.push(format!("-Cprofile-use={}", profile.display()));
+        }
+        flags.extend(
+            self.counting.iter().map(|directory| format!("-Cprofile-generate={}", directory.display())),
+        );
         flags.extend(path_remaps.iter().map(|pair| rename("--remap-path-prefix", pair)));
         let c: Vec<String> = path_remaps.iter().map(|pair| rename("-ffile-prefix-map", pair)).collect();
         let mut command = self.cargo("build");
@@ -125,11 +196,7 @@ impl BuildEnvironment {
         command.args(programs.iter().flat_map(|program| ["--bin", program.binary]));
         ensure!(command.status().context("start cargo")?.success(), "the programs do not build");
         let made = self.target.join("quick");
-        std::fs::create_dir_all(&made)?;
-        for program in programs {
-            // The next `cargo build` puts its own program into this place.
-            std::fs::copy(self.target.join("debug").join(program.binary), made.join(program.binary))?;
-        }
+        copy(&self.target.join("debug"), programs, &made)?;
         Ok(made)
     }
 

@@ -2,7 +2,7 @@
 //! notes.
 
 use crate::image::{self, IMAGES, Shipped, WrittenImage};
-use crate::programs::{BuildMode, PLUGIN};
+use crate::programs::{BuildMode, ExecutionProfiles, PLUGIN};
 use crate::source::{Source, VERSION};
 use crate::{OutputDirectory, Platforms, chart, oci, tell};
 use anyhow::{Context, Result, ensure};
@@ -50,6 +50,8 @@ pub(crate) struct ReleaseSettings {
     #[command(flatten)]
     platforms: Platforms,
     #[command(flatten)]
+    profiles: ExecutionProfiles,
+    #[command(flatten)]
     into: OutputDirectory,
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
     if into.exists() {
         std::fs::remove_dir_all(into).with_context(|| format!("empty {}", into.display()))?;
     }
-    let built = image::build(&settings.platforms, BuildMode::Release, &source)?;
+    let built = image::build(&settings.platforms, BuildMode::Release, &settings.profiles, &source)?;
     let images = image::pack(&built, &source, into)?;
     for shipped in built.iter().filter(|shipped| shipped.program.package == PLUGIN.package) {
         write_plugin(shipped, &source, into)?;

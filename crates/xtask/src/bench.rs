@@ -3,11 +3,12 @@
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::{call, cargo, up};
-use anyhow::{Result, ensure};
+use crate::{call, cargo, image, up, workspace};
+use anyhow::{Context, Result, ensure};
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use terminal::line;
 
 /// A benchmark: its name, what it measures, and the arguments of the program for whole servers.
@@ -140,13 +141,24 @@ fn tree(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Measures the programs as they are shipped.
 fn whole_server(names: &[&str], matches: &ArgMatches, args: &[&str]) -> Result<()> {
-    up::prepare(&[Programs::MEASURED, Programs::BENCH], &ControlPlane::measured())?;
+    up::prepare(&[Programs::DIST, Programs::BENCH], &ControlPlane::measured())?;
+    let programs = workspace::target()?.join("measured");
+    image::programs(&programs)?;
+    let bench = beside(&programs)?;
     let number = |name: &str| line::number(matches, name).to_string();
     let mut words = vec!["platform".to_owned(), "--clusters".to_owned(), number("members")];
     words.extend(["--replicas".to_owned(), number("replicas")]);
     words.extend(names.iter().map(|&name| name.to_owned()));
     words.push("--".to_owned());
     words.extend(args.iter().map(|&arg| arg.to_owned()));
-    match call::become_program("bench", true, words.into_iter().map(OsString::from))? {}
+    match call::become_program(&bench, words.into_iter().map(OsString::from))? {}
+}
+
+/// Puts the benchmark program beside the programs that it starts.
+pub(crate) fn beside(programs: &Path) -> Result<PathBuf> {
+    let (built, bench) = (workspace::built(true)?.join("bench"), programs.join("bench"));
+    std::fs::copy(&built, &bench).with_context(|| format!("copy {}", built.display()))?;
+    Ok(bench)
 }

@@ -8,6 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -43,13 +44,8 @@ pub(crate) fn is_out_of_time() -> bool {
 }
 
 /// Replaces this process with one of our programs (exec).
-pub(crate) fn become_program(
-    name: &str,
-    release: bool,
-    args: impl IntoIterator<Item = OsString>,
-) -> Result<Infallible> {
-    let program = workspace::built(release)?.join(name);
-    let error = Command::new(&program).args(args).exec();
+pub(crate) fn become_program(program: &Path, args: impl IntoIterator<Item = OsString>) -> Result<Infallible> {
+    let error = Command::new(program).args(args).exec();
     Err(error).with_context(|| format!("start {}", program.display()))
 }
 

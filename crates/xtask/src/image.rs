@@ -2,7 +2,7 @@
 
 use crate::build::{self, Programs};
 use crate::control_plane::ControlPlane;
-use crate::{call, cargo, git, tree, up, web, workspace};
+use crate::{call, cargo, execution_profile, git, tree, up, web, workspace};
 use anyhow::{Context, Result, ensure};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ pub(crate) fn image(matches: &ArgMatches) -> Result<()> {
     let into = directory(matches, || workspace::target().map(|target| target.join(IMAGES)))?;
     let mut words = words("image", &into);
     words.extend(platforms(matches));
-    words.extend(matches.get_flag("quick").then(|| "--quick".to_owned()));
+    words.extend(if matches.get_flag("quick") { vec!["--quick".to_owned()] } else { profiles()? });
     dist(&words)?;
     if matches.get_flag("try") {
         test_images(&into)?;
@@ -91,8 +91,23 @@ pub(crate) fn level() -> Result<Count> {
     test_images(&into)
 }
 
+/// Builds the programs as they are shipped for this machine, with symbols.
+pub(crate) fn programs(into: &Path) -> Result<()> {
+    let mut words = words("programs", into);
+    words.extend(profiles()?);
+    dist(&words)
+}
+
+/// The same, but they count what they execute, and write it below `counts` when they end.
+pub(crate) fn counting_programs(into: &Path, counts: &Path) -> Result<()> {
+    let mut words = words("programs", into);
+    words.extend(["--counting".to_owned(), text(counts)]);
+    dist(&words)
+}
+
 /// Makes a release.
 pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
+    execution_profile::ensure_current()?;
     prepare()?;
     let version = matches.get_one::<String>("version").map(String::as_str).unwrap_or_default();
     let registry = matches.get_one::<String>("registry").map(String::as_str).unwrap_or_default();
@@ -105,6 +120,7 @@ pub(crate) fn release(matches: &ArgMatches) -> Result<()> {
         directory(matches, || workspace::target().map(|target| target.join(format!("release-{version}"))))?;
     let mut words = words("release", &into);
     words.extend(platforms(matches));
+    words.extend(profiles()?);
     words.extend(["--version".to_owned(), version.to_owned(), "--registry".to_owned(), registry.to_owned()]);
     words.extend(matches.get_flag("push").then(|| "--push".to_owned()));
     let kubectl = workspace::dev().join("bin/kubectl");
@@ -134,6 +150,11 @@ fn text(path: &Path) -> String {
 fn platforms(matches: &ArgMatches) -> impl Iterator<Item = String> {
     let chosen = matches.get_many::<String>("platform").into_iter().flatten();
     chosen.flat_map(|platform| ["--platform".to_owned(), platform.clone()])
+}
+
+fn profiles() -> Result<Vec<String>> {
+    let directory = execution_profile::for_build()?;
+    Ok(directory.map_or_else(Vec::new, |directory| vec!["--profiles".to_owned(), text(&directory)]))
 }
 
 fn dist(words: &[String]) -> Result<()> {

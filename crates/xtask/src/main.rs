@@ -57,6 +57,10 @@ mod stress;
 mod bench;
 /// Images and releases.
 mod image;
+/// The profile that programs are optimised by.
+mod execution_profile;
+/// Making that profile.
+mod pgo;
 
 use anyhow::Result;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -86,6 +90,7 @@ fn command() -> Command {
             test::command(),
             accept.arg(line::output()),
             bench::command(),
+            pgo::command(),
             image::command(),
             image::release_command(),
             Command::new("web")
@@ -122,6 +127,7 @@ fn run(name: &str, matches: &ArgMatches, begun: Instant) -> Result<Option<Count>
         "test" => return test::test(matches).map(Some),
         "accept" => return test::only(&["accept"]).map(Some),
         "bench" => bench::bench(matches)?,
+        "pgo" => pgo::pgo()?,
         "image" => image::image(matches)?,
         "release" => image::release(matches)?,
         "web" => web::web()?,

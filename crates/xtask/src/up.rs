@@ -10,6 +10,7 @@ use crate::web;
 use crate::workspace;
 use anyhow::Result;
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::time::Instant;
 use terminal::caller;
 use terminal::line::{Postgres, Up};
@@ -39,13 +40,18 @@ pub(crate) fn up(up: &Up, begun: Instant) -> Result<Infallible> {
         None if given && !up.check => {}
         None => postgres::link()?,
     }
-    call::become_program("instance", false, std::env::args_os().skip(1).chain(caller::spent(begun)))
+    call::become_program(&program()?, std::env::args_os().skip(1).chain(caller::spent(begun)))
 }
 
 /// Execs `instance` to stop an instance or to log in, without building: a running instance was built before.
 pub(crate) fn instance() -> Result<Infallible> {
-    if !workspace::built(false)?.join("instance").exists() {
+    let program = program()?;
+    if !program.exists() {
         build::build(&[Programs::PLATFORM], None)?;
     }
-    call::become_program("instance", false, std::env::args_os().skip(1))
+    call::become_program(&program, std::env::args_os().skip(1))
+}
+
+fn program() -> Result<PathBuf> {
+    Ok(workspace::built(false)?.join("instance"))
 }

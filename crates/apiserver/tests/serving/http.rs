@@ -109,13 +109,13 @@ const SETTINGS: u8 = 4;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Reads a frame of HTTP/2: its kind, its flags and its stream.
-async fn read_frame(connection: &mut (impl AsyncReadExt + Unpin)) -> (u8, u8, u32) {
+async fn read_frame(connection: &mut (impl AsyncReadExt + Unpin)) -> std::io::Result<(u8, u8, u32)> {
     let mut head = [0; 9];
-    connection.read_exact(&mut head).await.expect("the connection lives on");
+    connection.read_exact(&mut head).await?;
     let [a, b, c, kind, flags, stream @ ..] = head;
     let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
-    connection.read_exact(&mut payload).await.unwrap();
-    (kind, flags, u32::from_be_bytes(stream))
+    connection.read_exact(&mut payload).await?;
+    Ok((kind, flags, u32::from_be_bytes(stream)))
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn requests_that_are_cancelled_at_once_do_not_end_their_connection() {
     connection.flush().await.unwrap();
     let answered = async {
         loop {
-            let (kind, _flags, stream) = read_frame(&mut connection).await;
+            let (kind, _flags, stream) = read_frame(&mut connection).await.expect("the connection lives on");
             if (kind, stream) == (HEADERS, LAST) {
                 return;
             }
@@ -164,7 +164,7 @@ async fn bodies_that_come_behind_their_refusal_do_not_end_their_connection() {
     let exchanged = async {
         let mut answered = 0;
         while answered < LAST / 2 {
-            let (kind, flags, _stream) = read_frame(&mut connection).await;
+            let (kind, flags, _stream) = read_frame(&mut connection).await.expect("the connection lives on");
             let has_ended = matches!(kind, DATA | HEADERS) && flags & END_STREAM != 0;
             answered += u32::from(has_ended);
         }
@@ -179,7 +179,7 @@ async fn bodies_that_come_behind_their_refusal_do_not_end_their_connection() {
         connection.write_all(&frame(HEADERS, 5, LAST, REQUEST)).await.unwrap();
         connection.flush().await.unwrap();
         loop {
-            let (kind, _flags, stream) = read_frame(&mut connection).await;
+            let (kind, _flags, stream) = read_frame(&mut connection).await.expect("the connection lives on");
             if (kind, stream) == (HEADERS, LAST) {
                 return;
             }

@@ -36,8 +36,6 @@ impl Programs {
     /// then be compiled twice.
     pub(crate) const CLIENTS: Self =
         Self::of(&["business-controller", "business-cli", "instance", "accept", "reflector", "differential"]);
-    /// The programs that benchmarks measure.
-    pub(crate) const MEASURED: Self = Self::of(&["business-api", "business-controller"]).release();
     /// The benchmark program.
     pub(crate) const BENCH: Self = Self::of(&["bench"]).release();
     /// The program that makes what is shipped.

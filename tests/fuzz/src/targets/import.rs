@@ -36,5 +36,5 @@ fn planned(input: &[u8], present: &[ExistingObject]) -> Plan {
     let settings = ConvertSettings { forbidden: vec!["kube-*".to_owned()] };
     let lines = input.split(|byte| *byte == b'\n').zip(1..).filter(|(line, _)| !line.trim_ascii().is_empty());
     let records = lines.map(|(line, number)| SourceRecord::of_line(line, number, PREFIX));
-    plan(KINDS, &settings, records, present)
+    plan(KINDS, &settings, records, present, &[])
 }

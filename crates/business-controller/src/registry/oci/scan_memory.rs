@@ -93,7 +93,7 @@ impl ScanRoom<'_> {
 mod tests {
     use super::*;
 
-    fn is_busy<T>(result: Result<T, Error>) -> bool {
+    fn is_busy<T>(result: &Result<T, Error>) -> bool {
         matches!(result, Err(Error::MeasurementBusy))
     }
 
@@ -105,11 +105,11 @@ mod tests {
         large.hold(1).unwrap();
         let mut other = memory.begin("t/other").unwrap();
         other.hold(SMALL_MAX).unwrap();
-        assert!(is_busy(other.hold(SMALL_MAX + 1)));
+        assert!(is_busy(&other.hold(SMALL_MAX + 1)));
         drop(other);
-        assert!(is_busy(memory.begin("t/other")), "it is known to be large");
+        assert!(is_busy(&memory.begin("t/other")), "it is known to be large");
         large.complete();
-        assert!(is_busy(memory.begin("t/large").and_then(|held| memory.begin("t/other").map(|_| held))));
+        assert!(is_busy(&memory.begin("t/large").and_then(|held| memory.begin("t/other").map(|_| held))));
         let mut small = memory.begin("t/other").unwrap();
         small.keep(SMALL_MAX).unwrap();
         small.complete();

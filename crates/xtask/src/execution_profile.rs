@@ -1,0 +1,139 @@
+//! How often business-api executes which code under load, for the compiler: `crates/business-api/pgo`.
+//!
+//! The compiler finds the counts of a function by its symbol. In symbols are the version of the compiler, the target, the
+//! profile `dist` and, for each package, its version, its features and those of all that it depends on. So counts are of use
+//! for one compiler and target, and for packages whose dependencies are the same. Functions without counts are compiled as usual.
+
+use crate::workspace;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use terminal::say;
+
+const DIRECTORY: &str = "crates/business-api/pgo";
+
+/// What a profile fits: the compiler and the dependencies.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    compiler: String,
+    dependencies: String,
+}
+
+impl Origin {
+    /// Of what is built here and now.
+    pub(crate) fn now() -> Result<Self> {
+        let compiler = rustc(&["--version"])?;
+        let locked = std::fs::read(workspace::root().join("Cargo.lock")).context("read Cargo.lock")?;
+        Ok(Self { compiler, dependencies: workspace::content_hash(locked) })
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (compiler, dependencies) = text.trim_end().split_once('\n')?;
+        let dependencies = dependencies.strip_prefix("Cargo.lock ")?.to_owned();
+        Some(Self { compiler: compiler.to_owned(), dependencies })
+    }
+
+    pub(crate) fn text(&self) -> String {
+        format!("{}\nCargo.lock {}\n", self.compiler, self.dependencies)
+    }
+}
+
+/// The files of this machine's target: the counts, and their origin.
+pub(crate) fn files() -> Result<(PathBuf, PathBuf)> {
+    let directory = workspace::root().join(DIRECTORY);
+    let target = target()?;
+    Ok((directory.join(format!("{target}.profdata")), directory.join(format!("{target}.origin"))))
+}
+
+/// The target triple of this machine.
+fn target() -> Result<String> {
+    let about = rustc(&["--version", "--verbose"])?;
+    let host = about.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("`rustc --version --verbose` names no host")?.to_owned())
+}
+
+pub(crate) fn rustc(args: &[&str]) -> Result<String> {
+    let output = Command::new("rustc").args(args).output().context("start rustc")?;
+    ensure!(
+        output.status.success(),
+        "rustc {}: {}",
+        args.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8(output.stdout).context("what rustc says is no text")?.trim().to_owned())
+}
+
+/// A directory with the profiles that fit, for `dist`; says why there is none.
+pub(crate) fn for_build() -> Result<Option<PathBuf>> {
+    let (profile, origin) = files()?;
+    if !profile.exists() {
+        say::skipped(
+            "nobody has counted what business-api executes on machines of this kind: it is built without",
+        );
+        return Ok(None);
+    }
+    let (made_for, now) = (read(&origin)?, Origin::now()?);
+    if made_for.compiler != now.compiler {
+        let (then, now) = (made_for.compiler, now.compiler);
+        say::skipped(&format!(
+            "the profile of business-api is of {then}, not of {now}: `cargo xtask pgo` makes another"
+        ));
+        return Ok(None);
+    }
+    if made_for != now {
+        say::line(
+            "the profile of business-api is of other dependencies: what they change is built without it",
+        );
+    }
+    place(&profile).map(Some)
+}
+
+/// Fails if the profile of this machine's target, if there is one, is not of this compiler and these dependencies.
+pub(crate) fn ensure_current() -> Result<()> {
+    let (profile, origin) = files()?;
+    ensure!(
+        !profile.exists() || read(&origin)? == Origin::now()?,
+        "the profile of business-api is of another compiler or of other dependencies: `cargo xtask pgo` makes another"
+    );
+    Ok(())
+}
+
+fn read(origin: &Path) -> Result<Origin> {
+    let text = std::fs::read_to_string(origin).with_context(|| format!("read {}", origin.display()))?;
+    Origin::read(&text).with_context(|| format!("{} does not say what the profile is of", origin.display()))
+}
+
+/// cargo does not look at what is in the file: other counts need another path.
+fn place(profile: &Path) -> Result<PathBuf> {
+    let counts = std::fs::read(profile).with_context(|| format!("read {}", profile.display()))?;
+    let directory = workspace::target()?.join("pgo").join(workspace::content_hash(counts.iter().copied()));
+    std::fs::create_dir_all(&directory).with_context(|| format!("make {}", directory.display()))?;
+    let copy = directory.join(profile.file_name().context("a profile is a file")?);
+    if !copy.exists() {
+        std::fs::write(&copy, counts).with_context(|| format!("write {}", copy.display()))?;
+    }
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_of_a_profile_is_read_as_it_was_written() {
+        let now = Origin::now().unwrap();
+        assert!(now.compiler.starts_with("rustc 1."), "{now:?}");
+        assert_eq!(Origin::read(&now.text()), Some(now));
+        assert_eq!(Origin::read("rustc 1.95.0"), None);
+    }
+
+    #[test]
+    fn each_profile_says_what_it_is_of() {
+        for entry in std::fs::read_dir(workspace::root().join(DIRECTORY)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|kind| kind == "profdata") {
+                read(&path.with_extension("origin")).unwrap();
+            }
+        }
+    }
+}
