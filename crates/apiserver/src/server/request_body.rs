@@ -15,8 +15,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
-/// How long the rest of a body is read. Then the stream is reset.
+/// How long the rest of a body is read, and how many bytes of it. Then the stream is reset.
 const REST_TIMEOUT: Duration = Duration::from_secs(5);
+const REST_MAX: usize = 4 << 20;
 
 /// The rests of bodies of one connection. Reading ends with it.
 #[derive(Default)]
@@ -28,7 +29,13 @@ impl UnreadBodies {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while reading.try_join_next().is_some() {}
-        let rest = async move { while let Some(Ok(_frame)) = body.frame().await {} };
+        let rest = async move {
+            let mut left = REST_MAX;
+            while let Some(Ok(frame)) = body.frame().await {
+                let Some(less) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { break };
+                left = less;
+            }
+        };
         let read = async move {
             let _elapsed = tokio::time::timeout(REST_TIMEOUT, rest).await;
         };
