@@ -73,9 +73,9 @@ pub fn place_owner(object: &NamespaceView, there: &ClusterNamespace, found: &Obs
     let record = object.status.cluster_namespace.as_ref();
     match record.map(|record| (record.provenance, record.uid == there.uid)) {
         Some((Provenance::Imported, _))
-            if has_labels_of(object, &there.marks) && is_not_sealed_for_another(object, found) =>
+            if has_project_label_of(object, &there.marks) && is_not_sealed_for_another(object, found) =>
         {
-            // Its labels make it the object's. If it carries our seal, it was taken over before, the record was
+            // Its label makes it the object's. If it carries our seal, it was taken over before, the record was
             // restored, and the seal decides.
             return owner_by_seal(object, found).unwrap_or(PlaceOwner::Ours(Origin::Made));
         }
@@ -154,10 +154,11 @@ fn take_over(
     }
 }
 
-/// Whether the labels are those of the object. Anybody can write them: they count only once, for an imported object.
-pub fn has_labels_of(object: &NamespaceView, marks: &Marks) -> bool {
+/// Whether the label is that of the object's project. The former system asks for no more: it never renews the label
+/// with the object's name, which stays when a cluster gets another name there. Anybody can write the label: it counts
+/// only once, for an imported object.
+pub fn has_project_label_of(object: &NamespaceView, marks: &Marks) -> bool {
     marks.project.as_deref() == Some(&*object.key.project)
-        && marks.namespace.as_deref() == Some(&*object.key.name)
 }
 
 /// Whether no seal says that it is another object's.
@@ -259,7 +260,9 @@ fn is_identity(wanted: WantedNamespace<'_>, sealed: &Sealed, origin: Origin) -> 
 }
 
 pub fn is_marked(object: &NamespaceView, marks: &Marks) -> bool {
-    has_labels_of(object, marks) && marks.uid.as_deref() == Some(&object.uid)
+    has_project_label_of(object, marks)
+        && marks.namespace.as_deref() == Some(&*object.key.name)
+        && marks.uid.as_deref() == Some(&object.uid)
 }
 
 /// Plans the quota, after the step of the namespace was decided.

@@ -269,6 +269,10 @@ fn what_bears_the_labels_of_an_imported_object_is_taken_over_and_nothing_else() 
     assert_eq!(refusal(&object, &unlabelled).record, None, "its labels may come back");
     let of_another = found.clone().with_namespace(|there| there.marks.project = Some("q".into()));
     refusal(&object, &of_another);
+    for former in [Some("c0-web".to_owned()), None] {
+        let renamed = found.clone().with_namespace(|there| there.marks.namespace = former);
+        assert_eq!(verdict(&object, &renamed), taken(Provenance::Made), "the cluster had another name");
+    }
     let consent = object.clone().annotated(names::ADOPT_ANNOTATION, "true");
     assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Adopt { .. }));
     let mut sealed = object.sealed(Origin::Made);
