@@ -215,8 +215,7 @@ impl Evidence<'_> {
         let proofs = live.sealed().filter(newer).chain(live.quota_sealed.iter().filter(beyond));
         let sealed: Vec<&ResourceList> = proofs.map(|sealed| &sealed.hard).collect();
         // It is about to be taken over, whatever its quota admits.
-        let is_taken =
-            object.status.is_imported() && validate::has_project_label_of(&object, &live.namespace.marks);
+        let is_taken = validate::is_about_to_be_taken_over(&object, &live.namespace);
         if sealed.is_empty() && !is_taken && !self.survey.is_ahead(&live.namespace.uid) {
             return Ok(Judgement::Nothing);
         }

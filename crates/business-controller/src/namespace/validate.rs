@@ -54,6 +54,9 @@ pub fn validate(wanted: WantedNamespace<'_>, found: &ObservedState) -> Namespace
         PlaceOwner::Ours(Origin::Released) => plan_update(wanted, found, there, Origin::Adopted),
         PlaceOwner::Ours(origin) => plan_update(wanted, found, there, origin),
         PlaceOwner::Replaced | PlaceOwner::Foreign | PlaceOwner::Unclear if has_consent(object, there) => {
+            if object.status.is_imported() && !is_excess_held(object, found) {
+                return NamespaceVerdict::Ahead { message: imported_ahead_message(object) };
+            }
             NamespaceVerdict::Adopt { uid: there.uid.clone() }
         }
         PlaceOwner::Replaced if may_be_deleted(object, &there.uid) => {
@@ -136,28 +139,40 @@ fn take_over(
     found: &ObservedState,
     origin: Origin,
 ) -> NamespaceVerdict {
+    if !is_excess_held(object, found) {
+        return NamespaceVerdict::Ahead { message: imported_ahead_message(object) };
+    }
+    let provenance = match origin {
+        // A living object has released nothing.
+        Origin::Adopted | Origin::Released => Provenance::Adopted,
+        Origin::Made | Origin::Replaced => Provenance::Made,
+    };
+    NamespaceVerdict::TakeOver { uid: there.uid.clone(), provenance }
+}
+
+/// Whether what the quota of an imported object's namespace lets in beyond the charge is held, if there is any.
+fn is_excess_held(object: &NamespaceView, found: &ObservedState) -> bool {
     let beyond = found.quota.as_ref().map(|quota| confirm::excess(object, quota, None)).unwrap_or_default();
-    if beyond.is_empty() || found.is_excess_reported {
-        let provenance = match origin {
-            // A living object has released nothing.
-            Origin::Adopted | Origin::Released => Provenance::Adopted,
-            Origin::Made | Origin::Replaced => Provenance::Made,
-        };
-        return NamespaceVerdict::TakeOver { uid: there.uid.clone(), provenance };
-    }
-    NamespaceVerdict::Ahead {
-        message: format!(
-            "the quota of namespace {} in cluster {} lets in more than this object is charged: the excess is held against \
-             the project before the namespace is taken over",
-            object.spec.namespace, object.spec.cluster_name
-        ),
-    }
+    beyond.is_empty() || found.is_excess_reported
+}
+
+fn imported_ahead_message(object: &NamespaceView) -> String {
+    format!(
+        "the quota of namespace {} in cluster {} lets in more than this object is charged: the excess is held against \
+         the project before the namespace is taken over",
+        object.spec.namespace, object.spec.cluster_name
+    )
+}
+
+/// Whether the namespace at an imported object's place is about to become the object's: by its label, or by consent.
+pub fn is_about_to_be_taken_over(object: &NamespaceView, there: &ClusterNamespace) -> bool {
+    object.status.is_imported() && (has_project_label_of(object, &there.marks) || has_consent(object, there))
 }
 
 /// Whether the label is that of the object's project. The former system asks for no more: it never renews the label
 /// with the object's name, which stays when a cluster gets another name there. Anybody can write the label: it counts
 /// only once, for an imported object.
-pub fn has_project_label_of(object: &NamespaceView, marks: &Marks) -> bool {
+fn has_project_label_of(object: &NamespaceView, marks: &Marks) -> bool {
     marks.project.as_deref() == Some(&*object.key.project)
 }
 

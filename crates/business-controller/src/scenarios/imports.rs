@@ -4,7 +4,7 @@ use crate::fixtures::pending;
 use crate::fixtures::world::{NAMESPACE, OBJECT, QUOTA, World};
 use crate::namespace::kind::NamespaceView;
 use crate::outcome::PassOutcome;
-use business_types::{ClusterNamespaceRecord, NamespacePhase};
+use business_types::{ClusterNamespaceRecord, NamespacePhase, names};
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tokio::time::Duration;
@@ -86,6 +86,23 @@ async fn what_its_quota_lets_in_beyond_the_charge_is_held_before_it_is_lowered()
         None::<&Value>,
         "nothing is let in beyond the charge now"
     );
+}
+
+#[tokio::test]
+async fn what_its_quota_lets_in_beyond_the_charge_is_held_before_a_consent_adopts_it() {
+    let world = World::new();
+    put_leftovers(&world, "8");
+    world.server.edit(NAMESPACE, &json!({ "metadata": { "labels": { "tkestack.io/projectName": null } } }));
+    world.watches();
+    world.holds(&imported().annotated(names::ADOPT_ANNOTATION, "true"));
+    assert!(matches!(world.pass().await.unwrap(), PassOutcome::WaitingFor(_)));
+    assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Imported");
+    assert_eq!(world.stored(QUOTA)["spec"]["hard"]["pods"], "8");
+    world.audit().await;
+    assert_eq!(world.project()["status"]["orphans"][0]["hard"], json!({ "pods": "5" }));
+    world.catches_up();
+    assert_eq!(world.pass().await.unwrap(), AT_ONCE);
+    assert_eq!(world.stored(OBJECT)["status"]["clusterNamespace"]["provenance"], "Adopted");
 }
 
 #[tokio::test]

@@ -317,8 +317,14 @@ fn what_the_cluster_lets_in_beyond_an_imported_charge_is_held_before_it_is_taken
     for found in [&found, &more] {
         assert!(matches!(verdict(&object, found), NamespaceVerdict::Ahead { .. }));
     }
-    more.is_excess_reported = true;
+    let consent = object.clone().annotated(names::ADOPT_ANNOTATION, "true");
+    let mut unlabelled = more.clone().with_namespace(|there| there.marks = Marks::default());
+    assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Ahead { .. }), "by consent, too");
+    for found in [&mut more, &mut unlabelled] {
+        found.is_excess_reported = true;
+    }
     assert!(matches!(verdict(&object, &more), NamespaceVerdict::TakeOver { .. }));
+    assert!(matches!(verdict(&consent, &unlabelled), NamespaceVerdict::Adopt { .. }));
 }
 
 #[test]
