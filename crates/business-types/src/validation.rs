@@ -135,6 +135,11 @@ pub(crate) fn identity_name(stored: &StoredNames<'_>, name: &str, path: &Path) -
     errors
 }
 
+/// Whether a new object may list a user of this name.
+pub fn is_user_name(name: &str) -> bool {
+    !name.is_empty() && identity_name(&StoredNames::default(), name, &Path::new("user")).is_empty()
+}
+
 /// Whether a character changes the direction of the text after it.
 fn changes_text_direction(character: char) -> bool {
     matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

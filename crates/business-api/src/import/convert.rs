@@ -17,6 +17,7 @@ use super::candidate::Candidate;
 use super::finding::{ImportFinding, Rule};
 use crate::finalizers::FINALIZERS;
 use business_types::names::{OPERATOR_ANNOTATIONS, SERVER_ANNOTATIONS};
+use business_types::validation;
 use meta::object::Object;
 use serde_json::{Map, Value, json};
 
@@ -81,14 +82,17 @@ fn convert_phase(candidate: &mut Candidate, names: &[&str], first: &str, finding
     }
 }
 
-/// Drops empty names from a list of users: TKE accepts them.
-fn drop_empty_names(candidate: &mut Candidate, path: &[&str], findings: &mut Vec<ImportFinding>) {
+/// Drops the names that no user can have here from a list of users. TKE accepts any text, and never changes
+/// `spec.members` afterwards.
+fn drop_unusable_names(candidate: &mut Candidate, path: &[&str], findings: &mut Vec<ImportFinding>) {
     let Candidate { object_ref, object, .. } = candidate;
-    let users: Vec<&str> = object.strings(path).filter(|user| !user.is_empty()).collect();
-    if users.len() != object.strings(path).count() {
+    let (users, dropped): (Vec<&str>, Vec<&str>) =
+        object.strings(path).partition(|user| validation::is_user_name(user));
+    if !dropped.is_empty() {
+        let why =
+            format!("{dropped:?} in {}: dropped, since no user can be listed by such a name", path.join("."));
         let users = json!(users);
         object.set(path, users);
-        let why = format!("an empty name is dropped from {}", path.join("."));
         findings.push(ImportFinding::new(Rule::Mended, object_ref, why));
     }
 }

@@ -191,6 +191,15 @@ fn what_our_validation_refuses_is_left_out_and_says_where() {
 }
 
 #[test]
+fn a_project_comes_without_the_members_whom_nobody_can_list_here() {
+    let members = json!({"spec": {"members": ["ann", " bob", "", "eve\u{202e}", "c\n"]}});
+    let plan = planned([project("p", "", 9, members), namespace("p", "web", 3, none())]);
+    assert!(only(&plan, Rule::Mended, "projects p").contains("\" bob\""));
+    assert_eq!(names(&plan), ["p", "c1-web"]);
+    assert_eq!(body(&plan, "p")["spec"]["members"], json!(["ann"]));
+}
+
+#[test]
 fn metadata_that_would_mean_something_else_here_is_dropped() {
     let consent = json!({"metadata": {"annotations": {"business.tkestack.io/adopt": "true"}}});
     let plan = planned([project("p", "", 9, consent)]);

@@ -11,7 +11,7 @@ pub fn convert(
     findings: &mut Vec<ImportFinding>,
 ) -> Vec<String> {
     super::convert_metadata(candidate, findings);
-    super::drop_empty_names(candidate, ADMINISTRATORS, findings);
+    super::drop_unusable_names(candidate, ADMINISTRATORS, findings);
     let spec = match PlatformSpec::of(&candidate.object) {
         Ok(spec) => spec,
         Err(error) => return vec![error.to_string()],

@@ -30,7 +30,7 @@ pub fn convert(
             "spec.displayName was empty and becomes the name",
         ));
     }
-    super::drop_empty_names(candidate, MEMBERS, findings);
+    super::drop_unusable_names(candidate, MEMBERS, findings);
     match ProjectSpec::of(&candidate.object) {
         Ok(mut spec) => {
             // Its parent is checked later, when all objects are known.
