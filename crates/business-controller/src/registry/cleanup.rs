@@ -11,8 +11,8 @@ use crate::kinds::without_finalizer;
 use crate::objects::RegisteredKind as _;
 use crate::outcome::PassOutcome;
 use business_types::condition::reason;
-use business_types::names;
 use business_types::registry::{RegistryKind, RegistryRecord};
+use business_types::{RegistryStatus, names};
 use std::time::Duration;
 
 /// The requeue after something was removed.
@@ -66,12 +66,13 @@ where
     let record = recorded(cx, object, &place).await;
     let record = report_failure(cx, object, None, record).await?;
     let mut waits = match (&record, cx.registry.backend.as_deref()) {
-        (None, _) => None,
+        (None, Some(_)) => None,
+        (None, None) if !is_unseen_import(object) => None,
         (Some(record), Some(backend)) => {
             let stepped = step(cx, backend, object, OwnedContent { place: &place, record }).await;
             report_failure(cx, object, Some(record), stepped).await?
         }
-        (Some(_), None) => Some(CleanupWait {
+        (_, None) => Some(CleanupWait {
             reason: reason::NO_REGISTRY,
             message: "the controller has no registry, and cannot tell whether content is left".to_owned(),
             retry_after: RECHECK,
@@ -85,8 +86,7 @@ where
         });
     }
     if let Some(CleanupWait { reason, message, retry_after }) = waits {
-        let mut next = status::deleting_status(object, reason, &message, &cx.now());
-        next.registry = record;
+        let next = waiting_status(cx, object, record.as_ref(), reason, &message);
         status::write(cx, object, &next).await?;
         return Ok(PassOutcome::WaitingFor(retry_after));
     }
@@ -109,15 +109,32 @@ where
     Registered<K>: HasContent,
 {
     if let Err(error @ Error::Registry(_)) = &result {
-        let mut next = status::deleting_status(object, reason::UNREACHABLE, &error.text(), &cx.now());
-        next.registry = record.cloned();
-        if record.is_none() {
-            // Otherwise an imported object would seem to have been handled by this controller.
-            next.observed_generation = object.status.observed_generation;
-        }
+        let next = waiting_status(cx, object, record, reason::UNREACHABLE, &error.text());
         status::write(cx, object, &next).await?;
     }
     result
+}
+
+/// The status of an object that is not finalized yet.
+fn waiting_status<K: RegistryKind>(
+    cx: &Context,
+    object: &RegisteredView<K>,
+    record: Option<&RegistryRecord>,
+    reason: &str,
+    message: &str,
+) -> RegistryStatus {
+    let mut next = status::deleting_status(object, reason, message, &cx.now());
+    if record.is_none() {
+        // Otherwise an imported object would seem to have been handled by this controller.
+        next.observed_generation = object.status.observed_generation;
+    }
+    next.registry = record.cloned();
+    next
+}
+
+/// Whether the object was imported with its status, and no registry was looked at for it yet.
+fn is_unseen_import<K: RegistryKind>(object: &RegisteredView<K>) -> bool {
+    object.status.registry.is_none() && object.status.observed_generation.is_none()
 }
 
 /// One step of the removal; `None` if it is complete.
@@ -191,10 +208,7 @@ async fn recorded<K: RegistryKind>(
 ) -> Result<Option<RegistryRecord>, Error> {
     match (&object.status.registry, cx.registry.backend.as_deref()) {
         (Some(record), _) => Ok(Some(record.clone())),
-        // It was imported with its status, and this controller has not handled it yet.
-        (None, Some(backend)) => {
-            with_deadline(backend.recover(place, object.status.observed_generation.is_none())).await
-        }
+        (None, Some(backend)) => with_deadline(backend.recover(place, is_unseen_import(object))).await,
         (None, None) => Ok(None),
     }
 }

@@ -54,7 +54,12 @@ pub fn next<K: RegistryKind>(
 ) -> RegistryStatus {
     let mut status = object.status.clone();
     let generation = object.generation;
-    status.observed_generation = Some(generation);
+    let is_seen =
+        !matches!(observation, RegistryObservation::NoRegistry | RegistryObservation::Unreachable(_));
+    // One without a generation was imported. It keeps its claim to what the registry has until that was looked at.
+    if is_seen || status.observed_generation.is_some() {
+        status.observed_generation = Some(generation);
+    }
     let writer = StatusWriter { generation, now };
     let unmeasurable = unmeasurable(&status, &observation);
     match observation {

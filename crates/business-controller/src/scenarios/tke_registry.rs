@@ -169,6 +169,33 @@ async fn what_the_old_controller_made_for_the_project_is_taken_over() {
 }
 
 #[tokio::test]
+async fn what_was_imported_takes_its_content_along_also_if_no_registry_was_there_at_first() {
+    let world = world();
+    let old = json!({
+        "metadata": {"uid": "old", "annotations": {"projectName": "p"}},
+        "spec": {"name": "web", "tenantID": "t"},
+    });
+    world.server.put(&format!("{NAMESPACES}/ns-1"), &old);
+    put_object::<Images>(&world, "p", "imagenamespace");
+    let imported = json!({"status": {"phase": "Available", "observedGeneration": null}});
+    world.server.edit(&path::<Images>("p"), &imported);
+    let without_registry = World::at(&world.server);
+    sync::<Images>(&without_registry, "p");
+    image_pass(&without_registry, "p").await;
+    assert_eq!(status::<Images>(&world, "p")["conditions"][0]["reason"], "NoRegistry");
+    mark_deleted::<Images>(&without_registry, "p");
+    for _ in 0..2 {
+        image_pass(&without_registry, "p").await;
+        assert_eq!(status::<Images>(&world, "p")["reason"], "NoRegistry", "it waits");
+    }
+    sync::<Images>(&world, "p");
+    image_pass(&world, "p").await;
+    assert!(in_registry(&world).is_none());
+    image_pass(&world, "p").await;
+    assert!(world.server.find(&path::<Images>("p")).is_none());
+}
+
+#[tokio::test]
 async fn a_chart_group_is_the_projects_that_it_lists() {
     let world = world();
     put_object::<Charts>(&world, "p", "chartgroup");
