@@ -29,14 +29,15 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     fn examples() -> Vec<String> {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/identity.md");
-        let page = std::fs::read_to_string(page).unwrap();
-        let blocks = page.split("```yaml\n").skip(1);
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let pages = ["identity.md", "coming-from-tkestack.md"];
+        let pages = pages.map(|page| std::fs::read_to_string(docs.join(page)).unwrap());
+        let blocks = pages.iter().flat_map(|page| page.split("```yaml\n").skip(1));
         blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn every_example_of_the_page_is_what_it_says() {
+    fn every_example_of_the_pages_is_what_it_says() {
         let keys = ["business.tkestack.io/tenantid".to_owned()];
         let mut issuers = Vec::new();
         for example in examples() {
@@ -49,7 +50,7 @@ mod tests {
             let found = check_file(example.as_bytes(), &keys, &named);
             issuers.extend(found.unwrap_or_else(|why| panic!("{why} in\n{example}")));
         }
-        assert_eq!(issuers.len(), 6);
+        assert_eq!(issuers.len(), 7);
     }
 
     #[test]
