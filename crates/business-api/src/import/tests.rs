@@ -635,6 +635,15 @@ fn what_is_of_the_registry_and_cannot_be_sure_of_its_content_does_not_take_it() 
     let failed = of(json!({"status": {"phase": "Failed", "message": "createChartGroup failed"}}));
     only(&failed, Rule::Retried, "imagenamespaces p/img");
     assert!(!failed.needs_decision());
+    let deleted =
+        json!({"spec": {"name": "other"}, "metadata": {"deletionTimestamp": "2025-01-03T00:00:00Z"}});
+    for unsure in [&renamed, &failed, &of(deleted)] {
+        assert_eq!(
+            body(unsure, "img")["status"]["observedGeneration"],
+            0,
+            "its deletion takes nothing along"
+        );
+    }
     let foreign = of(json!({"spec": {"tenantID": "globex"}}));
     assert!(only(&foreign, Rule::OtherTenant, "imagenamespaces p/img").contains("globex"));
     assert!(

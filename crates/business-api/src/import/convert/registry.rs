@@ -5,6 +5,7 @@ use serde_json::json;
 
 const NAME: &[&str] = &["spec", "name"];
 const PHASE: &[&str] = &["status", "phase"];
+const OBSERVED_GENERATION: &[&str] = &["status", "observedGeneration"];
 
 /// Converts an image namespace or chart group. Returns the remaining errors.
 pub fn convert(
@@ -16,7 +17,8 @@ pub fn convert(
     super::convert_phase(candidate, &RegistryPhase::NAMES, "Pending", findings);
     let Candidate { object_ref, object, .. } = candidate;
     let was_named = object.text(NAME).to_owned();
-    if !was_named.is_empty() && was_named != object_ref.name {
+    let is_renamed = !was_named.is_empty() && was_named != object_ref.name;
+    if is_renamed {
         object.set(NAME, json!(object_ref.name));
         if !object.is_deleting() {
             object.set(PHASE, json!("Pending"));
@@ -32,6 +34,12 @@ pub fn convert(
         let why = "it is Failed in TKE, for ever; here it is tried again. What the registry has there is taken over only \
                    with an operator's consent";
         findings.push(ImportFinding::new(Rule::Retried, object_ref, why));
+    }
+    // The controller takes the content of a deleted object along if it has never looked at that object. It must not do
+    // so for one that was not in use: that one counts as new.
+    let was_in_use = object.is_deleting() || matches!(object.text(PHASE), "Available" | "Locked");
+    if is_renamed || !was_in_use {
+        object.set(OBSERVED_GENERATION, json!(0));
     }
     match RegistrySpec::of(object) {
         Ok(spec) => registry::object(&spec).iter().map(ToString::to_string).collect(),
