@@ -209,9 +209,8 @@ async fn delete_with_project(cx: &Context, object: &EmigrationView) -> Result<Pa
         // An imported one came without.
         if object.status.conditions.is_empty() {
             let EmigrationView { status, generation, .. } = object;
-            let reason =
-                if status.reason.is_empty() { status.phase.as_str() } else { status.reason.as_str() };
-            let conditions = conditions(cx, object, status.phase, reason, &status.message);
+            let (reason, message) = imported_failure(&status.reason, &status.message);
+            let conditions = conditions(cx, object, status.phase, reason, &message);
             write(cx, object, json!({ "observedGeneration": generation, "conditions": conditions })).await?;
         }
         return Ok(PassOutcome::WaitingFor(FAILED_RECHECK));
@@ -219,4 +218,17 @@ async fn delete_with_project(cx: &Context, object: &EmigrationView) -> Result<Pa
     cx.fleet().permit()?;
     cx.business.delete(object).await?;
     Ok(PassOutcome::Applied)
+}
+
+/// Reason and message of the condition of an imported emigration. TKE has sentences as reasons; that of a condition is
+/// one word.
+fn imported_failure<'a>(reason: &'a str, message: &str) -> (&'a str, String) {
+    let failed = EmigrationPhase::Failed.as_str();
+    if reason.is_empty() {
+        (failed, message.to_owned())
+    } else if reason.chars().all(|character| character.is_ascii_alphanumeric()) {
+        (reason, message.to_owned())
+    } else {
+        (failed, format!("{message}: {reason}"))
+    }
 }

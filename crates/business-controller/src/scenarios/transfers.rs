@@ -243,7 +243,8 @@ fn ready(world: &World) -> (Value, Value) {
 async fn an_imported_emigration_that_has_failed_is_not_ready() {
     let world = provisioned_world().await;
     create_emigration(&world);
-    let failed = json!({ "phase": "Failed", "message": "it had got to OldOneDetached" });
+    let why = "spec.hard[pods]: Invalid value: \"10\"";
+    let failed = json!({ "phase": "Failed", "message": "it had got to OldOneDetached", "reason": why });
     world.server.edit(EMIGRATION, &json!({ "status": failed }));
     for _ in 0..2 {
         assert!(matches!(emigration_pass(&world).await.unwrap(), PassOutcome::WaitingFor(_)));
@@ -251,6 +252,8 @@ async fn an_imported_emigration_that_has_failed_is_not_ready() {
     }
     let status = &world.stored(EMIGRATION)["status"];
     assert_eq!((&status["phase"], &status["message"]), (&failed["phase"], &failed["message"]));
+    let message = status["conditions"][0]["message"].as_str().unwrap();
+    assert_eq!(message, format!("it had got to OldOneDetached: {why}"));
 }
 
 #[tokio::test]
