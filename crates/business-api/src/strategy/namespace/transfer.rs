@@ -25,6 +25,10 @@ pub static REFUSED: RefusedKind = RefusedKind {
     amount: |cluster, key| Path::new("spec").child("clusters").key(cluster).child("hard").key(key),
 };
 
+/// The controller knows the namespace of an imported object by the label of its project, which is another after a move.
+const NOT_TAKEN_OVER: &str =
+    "it was imported: it can be moved when the controller has taken its namespace over";
+
 /// Moves a namespace to another project. The ledger checks that both projects belong to one tenant, and that the new
 /// project has quota left. The charge stays the same.
 #[derive(Debug)]
@@ -104,6 +108,9 @@ fn transferred(now: &str, live: &Object, request: &NamespaceTransfer) -> Result<
         object.set(&annotation, json!(request.reason));
     }
     let mut status = NamespaceStatus::of(&object).map_err(internal_decode_error)?;
+    if status.is_imported() {
+        return Err(Status::forbidden(&group_resource(), live.name(), NOT_TAKEN_OVER));
+    }
     let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
     // If it moves on before its marks in the cluster are rewritten, they still name the first project.
     let message = marks.map_or_else(
@@ -119,4 +126,25 @@ fn transferred(now: &str, live: &Object, request: &NamespaceTransfer) -> Result<
     // Its pull credential belongs to the former project.
     object.remove(pull_credential::PULL_CREDENTIAL);
     Ok(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use business_types::ClusterNamespaceRecord;
+
+    #[test]
+    fn what_was_imported_moves_when_its_namespace_was_taken_over() {
+        let of = |record: &serde_json::Value| {
+            let metadata = json!({"name": "n", "namespace": "p", "uid": "u"});
+            let body = json!({"metadata": metadata, "spec": {}, "status": {"clusterNamespace": record}});
+            let request = NamespaceTransfer { project: "q".to_owned(), ..NamespaceTransfer::default() };
+            transferred("2026-01-01T00:00:00Z", &Object::new(body).unwrap(), &request)
+        };
+        let refused = of(&json!(ClusterNamespaceRecord::imported())).unwrap_err();
+        assert_eq!(refused.code, 403);
+        assert!(refused.message.contains("was imported"), "{}", refused.message);
+        let moved = of(&json!({"uid": "there", "provenance": "Made"})).unwrap();
+        assert_eq!(moved.namespace(), "q");
+    }
 }
