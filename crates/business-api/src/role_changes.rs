@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-/// The fewest new subscriptions before ended ones are removed.
+/// The fewest new entries before those of ended subscriptions are removed.
 const SWEEP_MIN: usize = 1024;
 
 /// The subscribers to changes of roles, by each subject that a subscriber is. Clones share them.
@@ -14,7 +14,7 @@ pub struct RoleChanges(Arc<Mutex<Subscribers>>);
 #[derive(Debug, Default)]
 struct Subscribers {
     subjects: HashMap<Box<str>, Vec<Arc<watch::Sender<u64>>>>,
-    /// New subscriptions until ended ones are removed.
+    /// New entries, one for each subject of a subscriber, until those of ended subscriptions are removed.
     until_sweep: usize,
 }
 
@@ -28,8 +28,8 @@ impl RoleChanges {
         if subscribers.until_sweep == 0 {
             subscribers.sweep();
         }
-        subscribers.until_sweep = subscribers.until_sweep.saturating_sub(1);
         for subject in subjects {
+            subscribers.until_sweep = subscribers.until_sweep.saturating_sub(1);
             subscribers.subjects.entry(subject.into()).or_default().push(Arc::clone(&sender));
         }
         receiver
@@ -80,7 +80,7 @@ fn count_change(senders: &[Arc<watch::Sender<u64>>]) {
 }
 
 impl Subscribers {
-    /// Removes ended subscriptions.
+    /// Removes the entries of ended subscriptions.
     fn sweep(&mut self) {
         self.subjects.retain(|_subject, senders| {
             senders.retain(|sender| sender.receiver_count() > 0);
@@ -125,5 +125,17 @@ mod tests {
         drop(kept);
         changes.lock().sweep();
         assert!(changes.lock().subjects.is_empty());
+    }
+
+    #[test]
+    fn who_was_many_subjects_is_forgotten_as_soon() {
+        let changes = RoleChanges::default();
+        let subjects = |user: usize| (0..SWEEP_MIN).map(move |group| format!("{user}-{group}"));
+        let kept = changes.subscribe(subjects(0));
+        for user in 1..32 {
+            drop(changes.subscribe(subjects(user)));
+        }
+        assert!(changes.len() <= 2 * SWEEP_MIN, "{}", changes.len());
+        drop(kept);
     }
 }
