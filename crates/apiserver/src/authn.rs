@@ -43,6 +43,7 @@ pub(crate) mod impersonation;
 use impersonation::Impersonation;
 use issuers::TokenIssuers;
 use jwks::KeySource;
+use jwt::JwtFailure;
 use outcome::{AuthnError, AuthnOutcome};
 use review::{TokenReviewFailure, TokenReviews};
 use trust::TrustStore;
@@ -320,11 +321,14 @@ impl Authenticator {
         {
             return match issuer.verify(token, hash, self.now()).await {
                 Ok(caller) => AuthnOutcome::Authenticated(caller),
-                Err(why) if issuer.keys().has_never_loaded() => {
+                Err(JwtFailure::Busy) => AuthnOutcome::Failed(AuthnError::TooManyReviews),
+                Err(JwtFailure::Refused(why)) if issuer.keys().has_never_loaded() => {
                     let why = format!("the keys of {issued_by} have not been read yet: {why}");
                     AuthnOutcome::Failed(AuthnError::Unavailable(why))
                 }
-                Err(why) => AuthnOutcome::invalid(format!("token of {issued_by}: {why}")),
+                Err(JwtFailure::Refused(why)) => {
+                    AuthnOutcome::invalid(format!("token of {issued_by}: {why}"))
+                }
             };
         }
         match &self.reviews {

@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, TryAcquireError, watch};
 use tokio::time::Instant;
 
 /// Asymmetric signatures only: whoever can verify a token must not be able to sign one.
@@ -33,6 +33,8 @@ const FILE_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 const REFRESH_COOLDOWN: Duration = Duration::from_secs(5);
 /// How long such a token waits for the fetch.
 const REFRESH_WAIT: Duration = Duration::from_secs(3);
+/// How many requests may wait for it: nobody has verified their tokens, so they count against no limit of a caller.
+const WAITERS_MAX: usize = 256;
 /// The most keys that are tried for one token.
 const KEYS_TRIED_MAX: usize = 16;
 
@@ -64,6 +66,7 @@ pub(crate) struct KeySet {
     source: KeySource,
     current: ArcSwap<Keys>,
     refresh_requested: Notify,
+    waiters: Semaphore,
     /// Counts fetches, so that a waiting request sees the one it asked for end.
     fetches: watch::Sender<u64>,
     last_fetch: Mutex<Option<Instant>>,
@@ -91,6 +94,7 @@ impl KeySet {
             source,
             current: ArcSwap::default(),
             refresh_requested: Notify::new(),
+            waiters: Semaphore::new(WAITERS_MAX),
             fetches: watch::Sender::new(0),
             last_fetch: Mutex::new(None),
         };
@@ -111,12 +115,13 @@ impl KeySet {
         self.generation() == 0
     }
 
-    /// The keys with this id, or without an id all that fit the algorithm. If there is none, keys are fetched again.
-    pub(crate) async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
-        let known = self.current.load().find(id, algorithm);
-        if !known.is_empty() {
-            return known;
-        }
+    /// The keys with this id, or without an id all that fit the algorithm.
+    pub(crate) fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Vec<Arc<DecodingKey>> {
+        self.current.load().find(id, algorithm)
+    }
+
+    /// Has the keys fetched again, unless that was done a moment ago, and waits for it. An error if too many wait.
+    pub(crate) async fn wait_for_refresh(&self) -> Result<(), TryAcquireError> {
         let mut fetches = self.fetches.subscribe();
         let was_fetched_recently = self
             .last_fetch
@@ -124,13 +129,13 @@ impl KeySet {
             .unwrap_or_else(PoisonError::into_inner)
             .is_some_and(|at| at.elapsed() < REFRESH_COOLDOWN);
         if was_fetched_recently {
-            return Vec::new();
+            return Ok(());
         }
+        let _waiter = self.waiters.try_acquire()?;
         self.refresh_requested.notify_one();
-        match tokio::time::timeout(REFRESH_WAIT, fetches.changed()).await {
-            Ok(Ok(())) => self.current.load().find(id, algorithm),
-            _ => Vec::new(),
-        }
+        // Without an answer in time the keys stay as they are.
+        drop(tokio::time::timeout(REFRESH_WAIT, fetches.changed()).await);
+        Ok(())
     }
 
     /// Fetches the keys for ever, at intervals and on request.
@@ -247,4 +252,26 @@ fn parse(document: &[u8]) -> Result<Vec<VerificationKey>, String> {
         }
     }
     if keys.is_empty() { Err("no key for signatures in it".to_owned()) } else { Ok(keys) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    #[tokio::test]
+    async fn only_so_many_wait_for_the_keys_of_a_server_that_does_not_answer() {
+        let url = "https://127.0.0.1:1/keys".to_owned();
+        let source = KeySource::Url { url, authorities: IssuerAuthorities::System };
+        let set = KeySet::load("https://issuer.example.org", source).await.unwrap();
+        *set.last_fetch.lock().unwrap() = None;
+        let mut waiting: Vec<_> = (0..WAITERS_MAX).map(|_| Box::pin(set.wait_for_refresh())).collect();
+        assert!(waiting.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+        assert_eq!(set.wait_for_refresh().now_or_never(), Some(Err(TryAcquireError::NoPermits)));
+        set.fetches.send_modify(|count| *count += 1);
+        for one in waiting {
+            assert_eq!(one.await, Ok(()));
+        }
+        assert_eq!(set.wait_for_refresh().now_or_never(), None, "their places are free");
+    }
 }

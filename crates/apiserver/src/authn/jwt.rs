@@ -28,6 +28,15 @@ const NBF_LEEWAY_SECONDS: i64 = 60;
 
 type Verified = Result<Arc<Caller>, Arc<str>>;
 
+/// Why a token has no caller. The text is for the log.
+#[derive(Clone, Debug)]
+pub(crate) enum JwtFailure {
+    /// The token is invalid.
+    Refused(Arc<str>),
+    /// Its key is unknown, and too many requests wait already for the keys to be fetched.
+    Busy,
+}
+
 /// The rules for an issuer's tokens.
 #[derive(Debug)]
 pub(crate) struct IssuerRules {
@@ -77,17 +86,42 @@ impl JwtIssuer {
         &self.keys
     }
 
-    /// The caller of a token. A cached token is verified again when the keys have changed.
+    /// The caller of a token. If its key is unknown, the keys are fetched again.
     pub(crate) async fn verify(
         &self,
         token: &str,
         hash: [u8; 32],
         now: i64,
-    ) -> Result<Arc<Caller>, Arc<str>> {
+    ) -> Result<Arc<Caller>, JwtFailure> {
         if token.len() > TOKEN_LIMIT {
-            return Err(Arc::from("too long"));
+            return Err(JwtFailure::Refused(Arc::from("too long")));
         }
-        let key = (hash, self.keys.generation());
+        let generation = self.keys.generation();
+        let why = match self.verify_by_known_keys(token, (hash, generation), now).await {
+            Ok(caller) => return Ok(caller),
+            Err(why) => why,
+        };
+        if !self.has_unknown_key(token) {
+            return Err(JwtFailure::Refused(why));
+        }
+        // Not within the cache, where all requests with the same token would wait as one. Boxed, as it is rare.
+        Box::pin(self.keys.wait_for_refresh()).await.map_err(|_full| JwtFailure::Busy)?;
+        let fetched = self.keys.generation();
+        if fetched == generation {
+            return Err(JwtFailure::Refused(why));
+        }
+        self.verify_by_known_keys(token, (hash, fetched), now).await.map_err(JwtFailure::Refused)
+    }
+
+    /// Whether a token is of a form that is accepted, and signed by a key that is not known.
+    fn has_unknown_key(&self, token: &str) -> bool {
+        decode_header(token).is_ok_and(|header| {
+            ALGORITHMS.contains(&header.alg) && self.keys.find(header.kid.as_deref(), header.alg).is_empty()
+        })
+    }
+
+    /// The caller of a token, by the keys of a generation. A cached token is verified again when they have changed.
+    async fn verify_by_known_keys(&self, token: &str, key: ([u8; 32], u64), now: i64) -> Verified {
         let fetch = || async {
             match self.check(token, now).await {
                 Ok(caller) => {
@@ -102,7 +136,7 @@ impl JwtIssuer {
     }
 
     async fn check(&self, token: &str, now: i64) -> Result<Caller, String> {
-        let claims = self.verified_claims(token).await?;
+        let claims = self.verified_claims(token)?;
         check_types(&claims)?;
         let expires = expires(&claims, now)?;
         let rules = Arc::clone(&self.rules);
@@ -115,7 +149,7 @@ impl JwtIssuer {
     }
 
     /// The claims of a token, if it was signed by one of the keys for this audience.
-    async fn verified_claims(&self, token: &str) -> Result<Claims, String> {
+    fn verified_claims(&self, token: &str) -> Result<Claims, String> {
         let header = decode_header(token).map_err(|error| error.to_string())?;
         if !ALGORITHMS.contains(&header.alg) {
             return Err(format!("algorithm {:?} is not accepted", header.alg));
@@ -123,7 +157,7 @@ impl JwtIssuer {
         let mut validation = self.validation.clone();
         validation.algorithms = vec![header.alg];
         let mut refused = "signed by an unknown key".to_owned();
-        for key in self.keys.find(header.kid.as_deref(), header.alg).await {
+        for key in self.keys.find(header.kid.as_deref(), header.alg) {
             match decode::<Claims>(token, &key, &validation) {
                 Ok(token) => return Ok(token.claims),
                 Err(error) => {

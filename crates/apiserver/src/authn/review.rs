@@ -15,6 +15,8 @@ const FAILURE_TTL: Duration = Duration::from_secs(1);
 const CAPACITY: usize = 4096;
 /// The bytes of memory that their callers may take.
 const WEIGHT: usize = 32 * 1024 * 1024;
+/// How many requests may wait for reviews of unknown tokens: those with the same token share a review.
+const WAITERS_MAX: usize = 256;
 /// Longer tokens are refused without asking kube-apiserver.
 const TOKEN_LIMIT: usize = 16 * 1024;
 
@@ -29,6 +31,8 @@ pub(crate) struct TokenReviews {
     valid_tokens: Mutex<RecentTokens>,
     /// Limits the concurrent reviews of unknown tokens.
     unknown_token_permits: Semaphore,
+    /// Limits the requests that wait for them.
+    unknown_token_waiters: Semaphore,
 }
 
 /// Why a token has no caller. The texts are for the log.
@@ -75,6 +79,7 @@ impl TokenReviews {
         });
         Self {
             unknown_token_permits: delegate.unauthenticated_permits(),
+            unknown_token_waiters: Semaphore::new(WAITERS_MAX),
             delegate,
             cache,
             valid_tokens: Mutex::default(),
@@ -86,6 +91,11 @@ impl TokenReviews {
         if token.len() > TOKEN_LIMIT {
             return Err(TokenReviewFailure::Refused(Arc::from("the token is too long")));
         }
+        let _waiter = if self.valid_tokens().known.contains(&hash) {
+            None
+        } else {
+            Some(self.unknown_token_waiters.try_acquire().map_err(|_full| TokenReviewFailure::Busy)?)
+        };
         let fetch = || async {
             let _permit = if self.valid_tokens().known.contains(&hash) {
                 None
@@ -137,5 +147,31 @@ impl TokenReviews {
             via: Via::TokenReview,
             expires: None,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::ServerMetrics;
+    use axum::body::Body;
+    use futures_util::FutureExt as _;
+    use http::{Request, Response};
+    use runtime::Metrics;
+
+    #[tokio::test]
+    async fn only_so_many_wait_for_the_review_of_one_token_that_nobody_knows() {
+        let service = tower::service_fn(|_request: Request<kube::client::Body>| {
+            std::future::pending::<Result<Response<Body>, std::io::Error>>()
+        });
+        let client = kube::Client::new(service, "default");
+        let reviews = TokenReviews::new(Delegate { client, unauthenticated_reviews: 1, ttl: Duration::ZERO });
+        let metrics = ServerMetrics::new(&Metrics::new(), &[]);
+        let review = || Box::pin(reviews.review("unknown", [0; 32], &metrics.delegated_authn));
+        let mut waiting: Vec<_> = (0..WAITERS_MAX).map(|_| review()).collect();
+        assert!(waiting.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+        assert!(matches!(review().now_or_never(), Some(Err(TokenReviewFailure::Busy))));
+        drop(waiting);
+        assert!(review().now_or_never().is_none(), "their places are free");
     }
 }
