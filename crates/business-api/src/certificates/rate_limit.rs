@@ -7,8 +7,10 @@ use tokio::time::Instant;
 const BURST: u32 = 10;
 /// The time after which a caller may ask for another one.
 const REFILL: Duration = Duration::from_secs(6);
-/// The most callers that are counted. While there are so many, further ones have to wait.
+/// While so many callers are counted, further ones of a tenant that has its share of them have to wait.
 const KEYS_MAX: usize = 10_000;
+/// The share of a tenant: its identity provider may make any number of users.
+const TENANT_KEYS_MAX: usize = KEYS_MAX / 10;
 
 /// A caller whose certificates are counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +39,10 @@ impl RateLimiter {
             return Err(u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).saturating_add(1));
         }
         if full_at.len() >= KEYS_MAX && !full_at.contains_key(key) {
-            return Err(1);
+            let held = full_at.keys().filter(|held| held.tenant == key.tenant).count();
+            if held >= TENANT_KEYS_MAX {
+                return Err(1);
+            }
         }
         full_at.insert(key.clone(), until + REFILL);
         Ok(())
@@ -80,5 +85,20 @@ mod tests {
         assert_eq!(limiter.acquire(&key(KEYS_MAX), now), Err(1));
         assert_eq!(limiter.acquire(&key(KEYS_MAX), now + REFILL * 2), Ok(()));
         assert_eq!(limiter.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_tenant_of_very_many_users_keeps_no_other_out() {
+        let limiter = RateLimiter::default();
+        let now = Instant::now();
+        let take = |tenant: &str, number: usize| {
+            limiter.acquire(&RateLimitKey { tenant: tenant.into(), user: number.to_string() }, now)
+        };
+        for number in 0..KEYS_MAX {
+            assert_eq!(take("big", number), Ok(()));
+        }
+        assert_eq!(take("big", KEYS_MAX), Err(1));
+        assert_eq!(take("small", 0), Ok(()));
+        assert_eq!(take("", 0), Ok(()), "an operator");
     }
 }
