@@ -11,6 +11,8 @@ use std::time::Duration;
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// How many rejected users are remembered for this.
 const LOGGED_USERS_MAX: usize = 1024;
+/// A stream takes one more permit for so many bytes of its caller, which it keeps in memory while it is open.
+const CALLER_BYTES_PER_PERMIT: usize = 16 * 1024;
 
 /// The in-flight limit that a request counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,11 @@ pub(crate) enum PriorityLevel {
     Operator,
     /// Is counted but never rejected.
     Master,
+}
+
+/// How many permits a stream of this caller takes.
+pub(crate) fn stream_permits(caller: &Caller) -> usize {
+    1 + caller.weight() / CALLER_BYTES_PER_PERMIT
 }
 
 /// A limit of requests in flight that tenants share fairly. No tenant holds more than half of the permits. Once half
@@ -127,10 +134,21 @@ impl InFlightLimiter {
         caller: &Caller,
         priority: PriorityLevel,
     ) -> Option<InFlightPermit> {
+        self.try_acquire_many(caller, priority, 1)
+    }
+
+    /// So many permits for a caller's request; `None` if the limit is reached for him. They may exceed it, if one is
+    /// left.
+    pub(crate) fn try_acquire_many(
+        self: &Arc<Self>,
+        caller: &Caller,
+        priority: PriorityLevel,
+        permits: usize,
+    ) -> Option<InFlightPermit> {
         let caller_hash = CallerHash::of(caller, &self.hasher);
-        let pool = self.lock().acquire(caller_hash, priority, self.limit)?;
+        let pool = self.lock().acquire(caller_hash, priority, self.limit, permits)?;
         self.in_use.inc();
-        Some(InFlightPermit { limiter: Arc::clone(self), pool, caller_hash })
+        Some(InFlightPermit { limiter: Arc::clone(self), pool, caller_hash, permits })
     }
 
     /// Logs that a caller was rejected, unless that was logged a moment ago. `class` says what he asked a permit for.
@@ -163,28 +181,34 @@ impl InFlightLimiter {
 }
 
 impl Pools {
-    fn acquire(&mut self, caller_hash: CallerHash, priority: PriorityLevel, limit: usize) -> Option<Pool> {
+    fn acquire(
+        &mut self,
+        caller_hash: CallerHash,
+        priority: PriorityLevel,
+        limit: usize,
+        permits: usize,
+    ) -> Option<Pool> {
         if priority == PriorityLevel::Master || self.common.has_capacity(caller_hash, limit) {
-            self.common.acquire(caller_hash);
+            self.common.acquire(caller_hash, permits);
             return Some(Pool::Common);
         }
         let is_free =
             priority == PriorityLevel::Operator && self.reserve.has_capacity(caller_hash, (limit / 4).max(1));
         is_free.then(|| {
-            self.reserve.acquire(caller_hash);
+            self.reserve.acquire(caller_hash, permits);
             Pool::Reserve
         })
     }
 }
 
 impl PoolUsage {
-    fn acquire(&mut self, caller_hash: CallerHash) {
-        self.total += 1;
+    fn acquire(&mut self, caller_hash: CallerHash, permits: usize) {
+        self.total += permits;
         let own = self.users.entry(caller_hash.user).or_default();
-        *own += 1;
-        let first = *own == 1;
+        let first = *own == 0;
+        *own += permits;
         let share = self.tenants.entry(caller_hash.tenant).or_default();
-        share.held += 1;
+        share.held += permits;
         share.users += usize::from(first);
     }
 
@@ -205,18 +229,18 @@ impl PoolUsage {
         self.total < limit && held < most && (!is_crowded || own < (most / users.max(1)).max(1))
     }
 
-    fn release(&mut self, caller_hash: CallerHash) {
-        self.total -= 1;
+    fn release(&mut self, caller_hash: CallerHash, permits: usize) {
+        self.total -= permits;
         let mut last = false;
         if let Entry::Occupied(mut own) = self.users.entry(caller_hash.user) {
-            *own.get_mut() -= 1;
+            *own.get_mut() -= permits;
             last = *own.get() == 0;
             if last {
                 own.remove();
             }
         }
         if let Entry::Occupied(mut share) = self.tenants.entry(caller_hash.tenant) {
-            share.get_mut().held -= 1;
+            share.get_mut().held -= permits;
             share.get_mut().users -= usize::from(last);
             if share.get().held == 0 {
                 share.remove();
@@ -225,20 +249,21 @@ impl PoolUsage {
     }
 }
 
-/// A permit of a limiter, held until it is dropped.
+/// The permits of a request, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightPermit {
     limiter: Arc<InFlightLimiter>,
     pool: Pool,
     caller_hash: CallerHash,
+    permits: usize,
 }
 
 impl Drop for InFlightPermit {
     fn drop(&mut self) {
         let mut pools = self.limiter.lock();
         match self.pool {
-            Pool::Common => pools.common.release(self.caller_hash),
-            Pool::Reserve => pools.reserve.release(self.caller_hash),
+            Pool::Common => pools.common.release(self.caller_hash, self.permits),
+            Pool::Reserve => pools.reserve.release(self.caller_hash, self.permits),
         }
         drop(pools);
         self.limiter.in_use.dec();
@@ -292,6 +317,25 @@ mod tests {
         held.truncate(20);
         assert!(acquire_up_to(&limiter, &busy, 1).is_empty(), "he has his share, of five");
         assert_eq!(acquire_up_to(&limiter, &user("late", None), 200).len(), 19);
+    }
+
+    #[test]
+    fn streams_of_a_caller_who_takes_much_memory_take_more_permits() {
+        let groups = (0..1000).map(|number| format!("acme:{number}")).collect();
+        let heavy = Caller { groups, ..user("heavy", Some("big")) };
+        let permits = stream_permits(&heavy);
+        assert_eq!((permits, stream_permits(&user("light", None))), (4, 1), "55 KiB");
+
+        let limiter = InFlightLimiter::new(100, Gauge::default());
+        let acquire = || limiter.try_acquire_many(&heavy, PriorityLevel::Ordinary, permits);
+        let held: Vec<_> = (0..100).filter_map(|_| acquire()).collect();
+        assert_eq!(held.len(), 13, "the last one began with two left of his 50");
+        let other = acquire_up_to(&limiter, &user("other", Some("small")), 100);
+        assert_eq!(other.len(), 33);
+        drop((held, other));
+        let pools = limiter.lock();
+        let PoolUsage { total, tenants, users } = &pools.common;
+        assert_eq!((*total, tenants.len(), users.len()), (0, 0, 0));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::authz::{AuthorizationAttributes, AuthorizationRequest, RouteAccess};
 use crate::caller::{Caller, Via};
 use crate::context::RequestContext;
 use crate::dialect::Dialect;
-use crate::flow::{Class, InFlightPermit};
+use crate::flow::{Class, InFlightPermit, stream_permits};
 use crate::request::{RequestInfo, query};
 use crate::response::status_response;
 use crate::stream_authorization::{AuthorizationInputs, StreamAuthorization};
@@ -387,13 +387,14 @@ fn acquire_permit<H>(
     class: Class,
     caller: &Caller,
 ) -> Result<Option<InFlightPermit>, EarlyResponse> {
-    let (limiter, what) = match class {
+    let (limiter, what, permits) = match class {
         Class::Exempt => return Ok(None),
-        Class::Read => (&shared.reads, "reads"),
-        Class::Write => (&shared.writes, "writes"),
-        Class::Stream => (&shared.watches, "watches"),
+        Class::Read => (&shared.reads, "reads", 1),
+        Class::Write => (&shared.writes, "writes", 1),
+        Class::Stream => (&shared.watches, "watches", stream_permits(caller)),
     };
-    if let Some(permit) = limiter.try_acquire(caller, shared.authorization.priority_level(caller)) {
+    let priority = shared.authorization.priority_level(caller);
+    if let Some(permit) = limiter.try_acquire_many(caller, priority, permits) {
         return Ok(Some(permit));
     }
     limiter.log_rejection(caller, what);
