@@ -72,6 +72,14 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         Self { capacity, weight, weight_of, inner: Mutex::new(inner) }
     }
 
+    /// The answer for a key, if it is there already.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        let now = Instant::now();
+        let inner = self.lock();
+        let answer = inner.slots.get(key)?.cell.get().filter(|answer| answer.until > now)?;
+        Some(answer.value.clone())
+    }
+
     /// The answer for a key. `fetch` returns an answer and how long it is valid.
     pub(crate) async fn get_or_fetch<F>(&self, key: &K, fetch: impl FnOnce() -> F) -> V
     where

@@ -39,6 +39,8 @@ const STACK_BYTES: usize = 32 << 20;
 const COST_LIMIT: u64 = 250_000;
 /// How many tokens are evaluated concurrently.
 const CONCURRENT_EVALUATIONS_MAX: usize = 16;
+/// How many of them may be of one issuer, which may make any number of tokens.
+pub(crate) const ISSUER_EVALUATIONS_MAX: usize = CONCURRENT_EVALUATIONS_MAX / 2;
 /// How long the expressions of one issuer may take for one token, including the wait for a permit.
 const DEADLINE: Duration = Duration::from_secs(2);
 
@@ -214,26 +216,40 @@ pub(crate) fn with_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Resul
     })
 }
 
+/// Why there is no result of work on a deep stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotEvaluated {
+    /// It was not finished before the deadline, or got no thread: too much is evaluated at once.
+    Late,
+    /// It has panicked.
+    Broken,
+}
+
 /// Like [`with_deep_stack`], without blocking a thread of the runtime. After the deadline this returns an error; the
-/// work keeps its permit until it has finished.
+/// work keeps its permits until it has finished. Only those who have a permit of their issuer wait for a common one.
 pub(crate) async fn with_deep_stack_async<T: Send + 'static>(
+    issuer_permits: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, String> {
-    let late = |_elapsed| "its expressions took too long".to_owned();
+) -> Result<T, NotEvaluated> {
     let started = async {
-        let permit = EVALUATION_PERMITS.acquire().await.map_err(|error| error.to_string())?;
+        let own = Arc::clone(issuer_permits).acquire_owned().await.map_err(|_closed| NotEvaluated::Late)?;
+        let common = EVALUATION_PERMITS.acquire().await.map_err(|_closed| NotEvaluated::Late)?;
         let (sender, receiver) = oneshot::channel();
         let work = move || {
             // The receiver may be gone, after the deadline.
             drop(sender.send(work()));
-            drop(permit);
+            drop(common);
+            drop(own);
         };
         let thread =
             std::thread::Builder::new().name("claims".to_owned()).stack_size(STACK_BYTES).spawn(work);
-        thread.map_err(|error| format!("no thread for expressions: {error}"))?;
-        receiver.await.map_err(|_gone| "an expression could not be evaluated".to_owned())
+        thread.map_err(|error| {
+            tracing::warn!(%error, "no thread for expressions");
+            NotEvaluated::Late
+        })?;
+        receiver.await.map_err(|_gone| NotEvaluated::Broken)
     };
-    timeout(DEADLINE, started).await.map_err(late)?
+    timeout(DEADLINE, started).await.map_err(|_elapsed| NotEvaluated::Late)?
 }
 
 #[cfg(test)]

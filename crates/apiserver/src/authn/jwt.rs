@@ -1,6 +1,6 @@
 use super::allowed_names::IssuerNames;
 use super::claims::{ClaimRules, Claims};
-use super::expression;
+use super::expression::{self, ISSUER_EVALUATIONS_MAX, NotEvaluated};
 use super::jwks::{ALGORITHMS, KeySet};
 use super::tenant;
 use crate::cache::AnswerCache;
@@ -12,6 +12,7 @@ use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Longer tokens are refused without parsing them.
 const TOKEN_LIMIT: usize = 16 * 1024;
@@ -23,18 +24,26 @@ const CAPACITY: usize = 8192;
 const WEIGHT: usize = 32 * 1024 * 1024;
 /// The bytes that a cached token takes in addition to its caller.
 const SLOT_WEIGHT: usize = 256;
+/// How many requests of an issuer's users may wait for the evaluation of tokens: those with the same token share one.
+const WAITERS_MAX: usize = 256;
 /// How far `nbf` may lie in the future, as in kube-apiserver. There is no leeway for `exp`.
 const NBF_LEEWAY_SECONDS: i64 = 60;
 
-type Verified = Result<Arc<Caller>, Arc<str>>;
+type Verified = Result<Arc<Caller>, JwtFailure>;
 
 /// Why a token has no caller. The text is for the log.
 #[derive(Clone, Debug)]
 pub(crate) enum JwtFailure {
     /// The token is invalid.
     Refused(Arc<str>),
-    /// Its key is unknown, and too many requests wait already for the keys to be fetched.
+    /// Too many requests wait for the issuer's keys, or for the evaluation of its tokens.
     Busy,
+}
+
+impl From<String> for JwtFailure {
+    fn from(why: String) -> Self {
+        Self::Refused(Arc::from(why))
+    }
 }
 
 /// The rules for an issuer's tokens.
@@ -60,6 +69,8 @@ pub(crate) struct JwtIssuer {
     keys: Arc<KeySet>,
     /// The key is the token's hash and the generation of the key set.
     verified: AnswerCache<([u8; 32], u64), Verified>,
+    waiters: Semaphore,
+    evaluations: Arc<Semaphore>,
 }
 
 impl JwtIssuer {
@@ -73,9 +84,18 @@ impl JwtIssuer {
         validation.validate_nbf = false;
         let verified = AnswerCache::new(CAPACITY, WEIGHT, |_key, verified: &Verified| match verified {
             Ok(caller) => caller.weight().saturating_add(SLOT_WEIGHT),
-            Err(why) => why.len().saturating_add(SLOT_WEIGHT),
+            Err(JwtFailure::Refused(why)) => why.len().saturating_add(SLOT_WEIGHT),
+            Err(JwtFailure::Busy) => SLOT_WEIGHT,
         });
-        Self { rules: Arc::new(rules), validation, keys, verified }
+        let (waiters, evaluations) = (Semaphore::new(WAITERS_MAX), Semaphore::new(ISSUER_EVALUATIONS_MAX));
+        Self {
+            rules: Arc::new(rules),
+            validation,
+            keys,
+            verified,
+            waiters,
+            evaluations: Arc::new(evaluations),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -87,30 +107,22 @@ impl JwtIssuer {
     }
 
     /// The caller of a token. If its key is unknown, the keys are fetched again.
-    pub(crate) async fn verify(
-        &self,
-        token: &str,
-        hash: [u8; 32],
-        now: i64,
-    ) -> Result<Arc<Caller>, JwtFailure> {
+    pub(crate) async fn verify(&self, token: &str, hash: [u8; 32], now: i64) -> Verified {
         if token.len() > TOKEN_LIMIT {
-            return Err(JwtFailure::Refused(Arc::from("too long")));
+            return Err(JwtFailure::from("too long".to_owned()));
         }
         let generation = self.keys.generation();
-        let why = match self.verify_by_known_keys(token, (hash, generation), now).await {
-            Ok(caller) => return Ok(caller),
-            Err(why) => why,
-        };
-        if !self.has_unknown_key(token) {
-            return Err(JwtFailure::Refused(why));
+        let verified = self.verify_by_known_keys(token, (hash, generation), now).await;
+        if !matches!(verified, Err(JwtFailure::Refused(_))) || !self.has_unknown_key(token) {
+            return verified;
         }
         // Not within the cache, where all requests with the same token would wait as one. Boxed, as it is rare.
         Box::pin(self.keys.wait_for_refresh()).await.map_err(|_full| JwtFailure::Busy)?;
         let fetched = self.keys.generation();
         if fetched == generation {
-            return Err(JwtFailure::Refused(why));
+            return verified;
         }
-        self.verify_by_known_keys(token, (hash, fetched), now).await.map_err(JwtFailure::Refused)
+        self.verify_by_known_keys(token, (hash, fetched), now).await
     }
 
     /// Whether a token is of a form that is accepted, and signed by a key that is not known.
@@ -122,6 +134,10 @@ impl JwtIssuer {
 
     /// The caller of a token, by the keys of a generation. A cached token is verified again when they have changed.
     async fn verify_by_known_keys(&self, token: &str, key: ([u8; 32], u64), now: i64) -> Verified {
+        if let Some(verified) = self.verified.get(&key) {
+            return verified;
+        }
+        let Ok(_waiter) = self.waiters.try_acquire() else { return Err(JwtFailure::Busy) };
         let fetch = || async {
             match self.check(token, now).await {
                 Ok(caller) => {
@@ -129,19 +145,27 @@ impl JwtIssuer {
                     let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
                     (Ok(Arc::new(caller)), left.min(TTL))
                 }
-                Err(why) => (Err(Arc::from(why)), Duration::ZERO),
+                Err(failure) => (Err(failure), Duration::ZERO),
             }
         };
         self.verified.get_or_fetch(&key, fetch).await
     }
 
-    async fn check(&self, token: &str, now: i64) -> Result<Caller, String> {
+    async fn check(&self, token: &str, now: i64) -> Result<Caller, JwtFailure> {
         let claims = self.verified_claims(token)?;
         check_types(&claims)?;
         let expires = expires(&claims, now)?;
         let rules = Arc::clone(&self.rules);
         let caller = if rules.claims.has_expressions() {
-            expression::with_deep_stack_async(move || rules.caller(&claims)).await?
+            let work = move || rules.caller(&claims);
+            expression::with_deep_stack_async(&self.evaluations, work).await.map_err(
+                |failure| match failure {
+                    NotEvaluated::Late => JwtFailure::Busy,
+                    NotEvaluated::Broken => {
+                        JwtFailure::from("an expression could not be evaluated".to_owned())
+                    }
+                },
+            )?
         } else {
             rules.caller(&claims)
         };

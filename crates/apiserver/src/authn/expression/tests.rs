@@ -1,5 +1,7 @@
 use super::*;
+use futures_util::FutureExt as _;
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn compile(text: &str) -> Result<Expression, String> {
     with_deep_stack(|| Expression::compile(text, RootVariable::Claims, ExpectedType::Any)).unwrap()
@@ -176,5 +178,27 @@ fn texts_are_one_or_many_and_never_empty() {
     }
     for wrong in ["1", "[1]", "claims.realm", "true"] {
         assert!(of(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_of_very_many_tokens_leaves_room_for_those_of_others() {
+    let [busy, other] = [(); 2].map(|()| Arc::new(Semaphore::new(ISSUER_EVALUATIONS_MAX)));
+    let released = Arc::new(AtomicBool::new(false));
+    let hold = || {
+        let released = Arc::clone(&released);
+        move || {
+            while !released.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let mut waiting: Vec<_> =
+        (0..2 * CONCURRENT_EVALUATIONS_MAX).map(|_| Box::pin(with_deep_stack_async(&busy, hold()))).collect();
+    assert!(waiting.iter_mut().all(|one| one.as_mut().now_or_never().is_none()));
+    assert_eq!(with_deep_stack_async(&other, || 7).await, Ok(7));
+    released.store(true, Ordering::SeqCst);
+    for one in waiting {
+        assert_eq!(one.await, Ok(()));
     }
 }
