@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most callers, and the most subtrees, in the cache.
 const ENTRIES_MAX: usize = 1024;
+/// The most subjects that all callers are together. Each change of a role looks at all of them, while nobody can read the
+/// index.
+const SUBJECTS_MAX: usize = 100_000;
 /// The most object names in all subtrees together, some 50 MB. A cache that would exceed it is cleared.
 const NAMES_MAX: usize = 1_000_000;
 
@@ -56,6 +59,10 @@ impl VisibilityCache {
     pub(super) fn insert(&self, caller: CallerKey, roles: &Arc<RolesByTenant>) {
         let mut entries = self.lock();
         entries.make_room(0);
+        let subjects = entries.callers.keys().map(|known| known.subjects.len());
+        if subjects.fold(caller.subjects.len(), usize::saturating_add) > SUBJECTS_MAX {
+            entries.callers.clear();
+        }
         entries.callers.insert(caller, Arc::clone(roles));
     }
 
@@ -126,6 +133,19 @@ mod tests {
                     && entries.callers.len() <= ENTRIES_MAX
                     && entries.subtrees.len() <= ENTRIES_MAX
             );
+        }
+    }
+
+    #[test]
+    fn callers_in_very_many_groups_are_few() {
+        let cache = VisibilityCache::default();
+        let groups = 1000;
+        for number in 0..2 * SUBJECTS_MAX / groups {
+            let subjects = (0..groups).map(|group| format!("{number}-{group}").into_boxed_str());
+            let subjects: Vec<Box<str>> = subjects.collect();
+            cache.insert(CallerKey::new(&subjects, None), &Arc::default());
+            let subjects: usize = cache.lock().callers.keys().map(|caller| caller.subjects.len()).sum();
+            assert!((groups..=SUBJECTS_MAX).contains(&subjects), "{subjects}");
         }
     }
 }
