@@ -92,7 +92,11 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         // Boxed: the future is large and seldom needed, and would otherwise enlarge the future of every request.
         let fetched = Box::pin(cell.get_or_init(|| async {
             let (value, ttl) = fetch().await;
-            self.set_weight(key, number, (self.weight_of)(key, &value));
+            if ttl.is_zero() {
+                self.remove(key, number);
+            } else {
+                self.set_weight(key, number, (self.weight_of)(key, &value));
+            }
             CachedAnswer { value, until: Instant::now() + ttl }
         }));
         fetched.await.value.clone()
@@ -130,11 +134,25 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         self.evict_excess(&mut inner);
     }
 
+    /// Removes a slot, if it has not been evicted, whose answer is for nobody but those who wait for it: it evicts none
+    /// that is valid.
+    fn remove(&self, key: &K, number: u64) {
+        let mut inner = self.lock();
+        if inner.slots.get(key).is_some_and(|slot| slot.number == number) {
+            inner.slots.remove(key);
+        }
+    }
+
     fn evict_excess(&self, inner: &mut CacheInner<K, V>) {
-        while inner.order.len() > self.capacity || inner.weight > self.weight {
+        while inner.slots.len() > self.capacity || inner.weight > self.weight {
             if !inner.evict_oldest() {
                 return;
             }
+        }
+        // Slots that were removed or replaced have left their places in the order.
+        if inner.order.len() > self.capacity.saturating_mul(2) {
+            let CacheInner { slots, order, .. } = inner;
+            order.retain(|(key, number)| slots.get(key).is_some_and(|slot| slot.number == *number));
         }
     }
 
@@ -181,6 +199,17 @@ mod tests {
         }
         assert_eq!(cache.len(), 4);
         assert_eq!(cache.get_or_fetch(&99, || async { (0, Duration::ZERO) }).await, 99);
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_not_kept_push_out_none_that_are() {
+        let cache = cache(4);
+        cache.get_or_fetch(&0, || async { (7, Duration::from_mins(1)) }).await;
+        for key in 1..100 {
+            cache.get_or_fetch(&key, || async { (0, Duration::ZERO) }).await;
+            assert!(cache.lock().order.len() <= 8);
+        }
+        assert_eq!((cache.get(&0), cache.get(&99), cache.len()), (Some(7), None, 1));
     }
 
     #[tokio::test]
