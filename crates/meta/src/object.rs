@@ -57,14 +57,18 @@ impl Object {
         let Some((last, parents)) = path.split_last() else { return };
         let mut map = &mut self.0;
         for key in parents {
-            let slot = map.entry((*key).to_owned()).or_insert_with(|| Value::Object(Map::new()));
-            if !slot.is_object() {
-                *slot = Value::Object(Map::new());
+            // A key that is there already is not copied: almost all parents are.
+            if !map.get(*key).is_some_and(Value::is_object) {
+                map.insert((*key).to_owned(), Value::Object(Map::new()));
             }
-            let Value::Object(next) = slot else { return };
+            let Some(Value::Object(next)) = map.get_mut(*key) else { return };
             map = next;
         }
-        map.insert((*last).to_owned(), value);
+        if let Some(slot) = map.get_mut(*last) {
+            *slot = value;
+        } else {
+            map.insert((*last).to_owned(), value);
+        }
     }
 
     /// Removes and returns the value at a path.
@@ -225,6 +229,17 @@ mod tests {
         assert_eq!(head, r#"{"apiVersion":"g/v1","kind":"A","metadata":{"#);
         assert_eq!(tail, r#""name":"a"},"spec":{"metadata":{}}}"#);
         assert_eq!(Object::from_stored(stored.as_bytes(), 7).unwrap(), object);
+    }
+
+    #[test]
+    fn a_value_that_is_set_gets_the_maps_that_lead_to_it() {
+        let mut object = Object::new(json!({"metadata": {"name": "a"}, "spec": "text"})).unwrap();
+        object.set(&["metadata", "name"], json!("b"));
+        object.set(&["metadata", "generation"], json!(1));
+        object.set(&["spec", "a", "b"], json!(2));
+        object.set(&["kind"], json!("K"));
+        let want = json!({"kind": "K", "metadata": {"name": "b", "generation": 1}, "spec": {"a": {"b": 2}}});
+        assert_eq!(object.into_value(), want);
     }
 
     #[test]
