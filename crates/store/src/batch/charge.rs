@@ -4,7 +4,7 @@ use crate::model::{KindId, Write};
 use crate::scopes::ScopeRoles;
 use meta::quantity::{Quantity, ResourceList};
 use quota::{Account, Grants, Limits as DomainLimits, Scope, Undercut};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
@@ -23,7 +23,8 @@ pub(crate) struct QuotaChanges<'a> {
     grows: bool,
 }
 
-/// The JSON argument of `decide_each`. Amounts are texts, so that no digit is lost.
+/// The JSON argument of `decide_each`. Amounts are texts there, so that no digit is lost. They are formatted only when
+/// the argument is sent: most batches are decided without it.
 #[derive(Debug, Default, Serialize)]
 struct Detail<'a> {
     q_entry: Vec<i32>,
@@ -39,8 +40,10 @@ struct Detail<'a> {
     q_limit: Vec<i32>,
     q_place: Vec<i32>,
     t_row: Vec<i32>,
-    t_own: Vec<String>,
-    t_delta: Vec<String>,
+    #[serde(serialize_with = "as_texts")]
+    t_own: Vec<i128>,
+    #[serde(serialize_with = "as_texts")]
+    t_delta: Vec<i128>,
     t_child: Vec<i32>,
     t_carried: Vec<bool>,
     t_lists: Vec<bool>,
@@ -50,6 +53,10 @@ struct Detail<'a> {
     h_mandatory: Vec<bool>,
     h_undercut: Vec<i16>,
     w_place: Vec<i32>,
+}
+
+fn as_texts<S: Serializer>(amounts: &[i128], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(amounts.iter().map(ToString::to_string))
 }
 
 /// What one write does to one row of the ledger.
@@ -313,8 +320,8 @@ impl<'a> QuotaChanges<'a> {
         }
         let detail = &mut self.detail;
         detail.t_row.push(row);
-        detail.t_own.push(term.own.to_string());
-        detail.t_delta.push(term.delta.to_string());
+        detail.t_own.push(term.own);
+        detail.t_delta.push(term.delta);
         detail.t_child.push(term.child_delta());
         detail.t_carried.push(term.has);
         detail.t_lists.push(term.lists);
