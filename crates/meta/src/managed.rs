@@ -182,7 +182,8 @@ impl FieldManager<'_> {
             .map_err(|error| ApplyError::Internal(format!("failed to decode managed fields: {error}")))?;
         let empty = self.empty_object();
         let before = live.map_or(&empty, Object::as_map);
-        if managers.is_empty() {
+        // A new object has no fields that somebody could own already.
+        if managers.is_empty() && live.is_some() {
             let first = Writer { manager: BEFORE_FIRST_APPLY, ..writer };
             self.track(&empty, before, &mut managers, first).map_err(|error| {
                 ApplyError::Internal(format!("failed to create manager for existing fields: {error}"))

@@ -66,11 +66,28 @@ impl FieldSet {
     pub fn of_names(paths: &[&[&str]]) -> Self {
         let mut set = Self::default();
         for path in paths {
-            let path: Vec<PathElement> =
-                path.iter().map(|name| PathElement::Field((*name).to_owned())).collect();
-            set.insert(&path);
+            set.insert_names(path);
         }
         set
+    }
+
+    /// As [`Self::insert`], but copies a name only where it is new in the set.
+    fn insert_names(&mut self, path: &[&str]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let at = match self.0.binary_search_by(|node| node.element.cmp_field(first)) {
+            Ok(at) => at,
+            Err(at) => {
+                let element = PathElement::Field((*first).to_owned());
+                self.0.insert(at, Node { element, member: false, children: Self::default() });
+                at
+            }
+        };
+        let Some(node) = self.0.get_mut(at) else { return };
+        if rest.is_empty() {
+            node.member = true;
+        } else {
+            node.children.insert_names(rest);
+        }
     }
 
     /// Whether a path is in it.

@@ -95,10 +95,6 @@ impl Managers {
         self.0.is_empty()
     }
 
-    pub(super) fn get(&self, identity: &ManagerIdentity) -> Option<&ManagerEntry> {
-        self.0.iter().find(|entry| entry.identity == *identity)
-    }
-
     pub(super) fn get_mut(&mut self, identity: &ManagerIdentity) -> Option<&mut ManagerEntry> {
         self.0.iter_mut().find(|entry| entry.identity == *identity)
     }

@@ -62,10 +62,11 @@ impl Updater<'_> {
         self.reconcile(managers);
         let merged = merge::merge(live, config, self.schema)
             .map_err(|error| format!("failed to merge config: {error}"))?;
-        let last = managers.get(applier).map(|entry| entry.fields.clone()).unwrap_or_default();
         let mut fields = typed::fields_of(config, self.schema)
             .map_err(|error| format!("failed to get field set: {error}"))?;
         fields.remove_recursive(&self.reset);
+        let last =
+            managers.get_mut(applier).map(|entry| std::mem::take(&mut entry.fields)).unwrap_or_default();
         let given_up = !last.is_subset(&fields);
         managers.change(applier, self.api_version, |entry| entry.fields = fields);
         let new = if given_up {
