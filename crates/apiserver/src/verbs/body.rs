@@ -48,8 +48,9 @@ pub(crate) fn heavy_body_permit(call: &Call<'_>, body: &[u8]) -> Result<Option<I
     let media = if content_type(&call.headers).ends_with("yaml") { Media::Yaml } else { Media::Json };
     let caller = &call.cx.caller;
     let authorization = call.cx.authorization.as_ref();
-    let priority =
-        authorization.map_or(PriorityLevel::Ordinary, |authorization| authorization.priority_level(caller));
+    let priority = || {
+        authorization.map_or(PriorityLevel::Ordinary, |authorization| authorization.priority_level(caller))
+    };
     let limiter = &call.api.heavy_bodies;
     try_acquire(limiter, caller, priority, body, media).inspect_err(|_no_room| {
         limiter.log_rejection(caller, "heavy bodies");
@@ -62,14 +63,14 @@ pub(crate) fn heavy_body_permit(call: &Call<'_>, body: &[u8]) -> Result<Option<I
 fn try_acquire(
     limiter: &Arc<InFlightLimiter>,
     caller: &Caller,
-    priority: PriorityLevel,
+    priority: impl FnOnce() -> PriorityLevel,
     body: &[u8],
     media: Media,
 ) -> Result<Option<InFlightPermit>, Status> {
     if decode::memory_bytes_max(body, media).is_some_and(|bytes| bytes <= HEAVY_BODY_THRESHOLD) {
         return Ok(None);
     }
-    limiter.try_acquire(caller, priority).map(Some).ok_or_else(|| Status::too_many_requests(1))
+    limiter.try_acquire(caller, priority()).map(Some).ok_or_else(|| Status::too_many_requests(1))
 }
 
 /// Reads the body; 413 if it is too large, 504 if it does not arrive in time.
@@ -231,8 +232,8 @@ mod tests {
     fn heavy_bodies_have_few_places_and_nobody_has_all_of_them() {
         let limiter = InFlightLimiter::new(HEAVY_BODIES, Gauge::default());
         let user = |name: &str| Caller { name: name.to_owned(), ..Caller::default() };
-        let acquire = |name: &str, priority, body: &str, media| {
-            try_acquire(&limiter, &user(name), priority, body.as_bytes(), media)
+        let acquire = |name: &str, priority: PriorityLevel, body: &str, media| {
+            try_acquire(&limiter, &user(name), || priority, body.as_bytes(), media)
         };
         let maps = format!(r#"{{"x":[{}]}}"#, vec![r#"{"":0}"#; 2_000].join(","));
         let of = |name: &str| acquire(name, PriorityLevel::Ordinary, &maps, Media::Json);
