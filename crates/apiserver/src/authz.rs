@@ -201,7 +201,7 @@ impl Authorization {
     pub(crate) fn priority_level(&self, caller: &Caller) -> PriorityLevel {
         if caller.in_group(MASTERS) {
             PriorityLevel::Master
-        } else if self.operators.contains(caller, Instant::now()) {
+        } else if is_reviewed(caller) && self.operators.contains(caller, Instant::now()) {
             PriorityLevel::Operator
         } else {
             PriorityLevel::Ordinary
@@ -259,12 +259,10 @@ impl Authorization {
         }
     }
 
-    /// Asks kube-apiserver for a review. It is not asked about users of a token issuer that the cluster does not trust,
-    /// nor about users known by a password of this server: these are not users of the cluster, even if a name is the
-    /// same.
+    /// Asks kube-apiserver for a review of a caller whom it may know.
     async fn review(&self, attributes: &AuthorizationAttributes) -> Result<ReviewAnswer, Status> {
         match &self.reviews {
-            Some(reviews) if !matches!(attributes.caller.via, Via::Jwt | Via::Password) => {
+            Some(reviews) if is_reviewed(&attributes.caller) => {
                 reviews.review(attributes, &self.metrics.delegated_authz).await
             }
             _ => Ok(ReviewAnswer::default()),
@@ -274,6 +272,9 @@ impl Authorization {
     async fn is_operator(&self, caller: &Arc<Caller>) -> Result<bool, Status> {
         if caller.in_group(MASTERS) {
             return Ok(true);
+        }
+        if !is_reviewed(caller) {
+            return Ok(false);
         }
         let operator = AuthorizationAttributes { caller: Arc::clone(caller), info: self.operator.clone() };
         let answer = self.review(&operator).await.map(|answer| answer.allowed);
@@ -332,6 +333,13 @@ impl Authorizer for Authorization {
         let visibility = visibility.map_err(|not_ready| *not_ready)?;
         Ok((Arc::from(caller.name.as_str()), visibility))
     }
+}
+
+/// Whether kube-apiserver may be asked about a caller. It is not asked about users of a token issuer that the cluster
+/// does not trust, nor about users known by a password of this server: these are not users of the cluster, even if a
+/// name is the same.
+fn is_reviewed(caller: &Caller) -> bool {
+    !matches!(caller.via, Via::Jwt | Via::Password)
 }
 
 /// The 403 with the exact message of a Go API server.
