@@ -101,13 +101,14 @@ impl Allocations {
         let Some(scope) = &after.pays else { return Vec::new() };
         let before = before.filter(|before| before.pays == after.pays).map(|before| &before.costs);
         let all = self.read();
+        let sums = all.sums(scope);
         let mut warnings = Vec::new();
         for (domain, amounts) in &after.costs {
             for (key, amount) in amounts {
                 let limit = LimitKey { scope, domain, key };
                 let own = before.map_or(Quantity::ZERO, |costs| limit.of(costs));
                 if *amount > own {
-                    warnings.extend(all.warning(limit, *amount, own));
+                    warnings.extend(sums.warning(limit, *amount, own));
                 }
             }
         }
@@ -117,8 +118,9 @@ impl Allocations {
     /// What is held against a limit without an object; `None` if nothing is.
     pub fn held(&self, scope: &Scope, domain: &str, key: &str) -> Option<HeldAllocation> {
         let all = self.read();
+        let sums = all.sums(scope);
         let mut held = HeldAllocation { amount: Quantity::ZERO, namespaces: Vec::new() };
-        for (hold, amount) in all.holds(LimitKey { scope, domain, key }) {
+        for (hold, amount) in sums.holds(LimitKey { scope, domain, key }) {
             held.amount = held.amount.checked_add(amount)?;
             held.namespaces.push(name_of(hold));
         }
@@ -140,9 +142,9 @@ impl Allocations {
     /// What is left of a limit; `None` if there is no limit.
     pub fn remaining(&self, scope: &Scope, domain: &str, key: &str) -> Option<Quantity> {
         let all = self.read();
+        let sums = all.sums(scope);
         let limit = LimitKey { scope, domain, key };
-        let hard = *all.scope(scope).find_map(|sums| sums.limits.get(domain)?.get(key))?;
-        let left = hard.checked_sub(all.allocated(limit)?)?;
+        let left = sums.hard(limit)?.checked_sub(sums.allocated(limit)?)?;
         Some(if left.is_negative() { Quantity::ZERO } else { left })
     }
 
@@ -216,9 +218,22 @@ impl AllKinds<'_> {
         self.0.iter().filter_map(|index| index.scopes.get(scope))
     }
 
+    fn sums(&self, scope: &Scope) -> SumsByKind<'_> {
+        SumsByKind(self.scope(scope).collect())
+    }
+}
+
+/// The sums of one scope, by kind. The scope is looked up once for all of its limits.
+struct SumsByKind<'a>(Vec<&'a ScopeSums>);
+
+impl SumsByKind<'_> {
+    fn hard(&self, limit: LimitKey<'_>) -> Option<Quantity> {
+        self.0.iter().find_map(|sums| sums.limits.get(limit.domain)?.get(limit.key)).copied()
+    }
+
     fn warning(&self, limit: LimitKey<'_>, amount: Quantity, own: Quantity) -> Option<String> {
         let LimitKey { scope, domain, key } = limit;
-        let hard = *self.scope(scope).find_map(|sums| sums.limits.get(domain)?.get(key))?;
+        let hard = self.hard(limit)?;
         let allocated = self.allocated(limit)?.checked_sub(own)?.checked_add(amount)?;
         let percent = allocated.nanos().checked_mul(100)?.checked_div(hard.nanos())?;
         let almost = if percent >= ALMOST_FULL_PERCENT { "almost used up: " } else { "" };
@@ -235,13 +250,13 @@ impl AllKinds<'_> {
     }
 
     fn allocated(&self, limit: LimitKey<'_>) -> Option<Quantity> {
-        let by_kind = self.scope(limit.scope).map(|sums| limit.of(&sums.allocated));
+        let by_kind = self.0.iter().map(|sums| limit.of(&sums.allocated));
         let held = self.holds(limit).map(|(_, amount)| amount);
         by_kind.chain(held).try_fold(Quantity::ZERO, Quantity::checked_add)
     }
 
     fn holds<'a>(&'a self, limit: LimitKey<'a>) -> impl Iterator<Item = (&'a HeldAmount, Quantity)> {
-        let of_scope = self.scope(limit.scope).flat_map(|sums| &sums.holds);
+        let of_scope = self.0.iter().flat_map(|sums| &sums.holds);
         of_scope
             .filter(move |hold| hold.cluster_name == limit.domain)
             .filter_map(move |hold| Some((hold, *hold.hard.get(limit.key)?)))
