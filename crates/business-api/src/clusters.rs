@@ -192,6 +192,11 @@ impl Clusters {
         cluster.declared_host == Some(true) || self.host.has_uid(&cluster.uid)
     }
 
+    /// Whether a cluster is cordoned or being deleted.
+    pub fn is_closed(&self, name: &str) -> bool {
+        self.index.read().clusters.get(name).is_some_and(|cluster| cluster.closed.is_some())
+    }
+
     /// Refuses a write (403) that grows something in a cluster that is closed: cordoned, or being deleted. A tenant
     /// that may not use the cluster does not learn that it is closed, unless the object has something there already.
     pub fn check_growth(&self, growth: ClusterGrowth<'_>) -> Result<(), Status> {
