@@ -112,15 +112,13 @@ impl ProjectStrategy {
     async fn refresh_clusters(
         &self,
         view: View<'_>,
-        old: Option<&Object>,
-        object: &Object,
+        before: Option<&ProjectSpec>,
+        spec: &ProjectSpec,
     ) -> Result<(), Status> {
-        let before = old.map(spec_of).transpose()?;
-        let spec = spec_of(object)?;
         let listed: BTreeSet<&String> =
-            before.iter().flat_map(|before| before.access.iter().map(|entry| &entry.cluster)).collect();
+            before.into_iter().flat_map(|before| &before.access).map(|entry| &entry.cluster).collect();
         let accounts = spec.access.iter().map(|entry| &entry.cluster);
-        let names: Vec<&str> = newly_named_clusters(before.as_ref(), &spec)
+        let names: Vec<&str> = newly_named_clusters(before, spec)
             .chain(accounts.filter(|cluster| !listed.contains(cluster)))
             .map(String::as_str)
             .collect();
@@ -151,13 +149,12 @@ impl ProjectStrategy {
     }
 
     /// Refuses clusters that come from the tenant's defaults and that the tenant may not use.
-    fn check_defaults(&self, object: &Object) -> Result<(), Status> {
+    fn check_defaults(&self, object: &Object, spec: &ProjectSpec) -> Result<(), Status> {
         self.clusters.check_synced()?;
-        let spec = spec_of(object)?;
         let path = Path::new("spec").child("clusters");
         let why = "it comes from spec.defaults of the tenant, which cannot use it: name clusters yourself, or have an operator \
                    take it out there";
-        let errors: FieldErrors = newly_named_clusters(None, &spec)
+        let errors: FieldErrors = newly_named_clusters(None, spec)
             .filter(|cluster| !self.clusters.allows(cluster, &spec.tenant_id))
             .map(|cluster| FieldError::invalid(&path.key(cluster), &json!(cluster), why))
             .collect();
@@ -181,10 +178,10 @@ impl ProjectStrategy {
     }
 
     /// Refuses growth in a cluster that is cordoned or being deleted.
-    fn check_growth(&self, old: Option<&Object>, object: &Object) -> Result<(), Status> {
-        let named_before = old.map(spec_of).transpose()?;
-        if newly_named_clusters(named_before.as_ref(), &spec_of(object)?).next().is_some() {
-            self.clusters.check_synced()?;
+    fn check_growth(&self, old: Option<&Object>, object: &Object, spec: &ProjectSpec) -> Result<(), Status> {
+        // The accounts, for which both states are decoded, matter only in a closed cluster.
+        if !spec.clusters.keys().any(|cluster| self.clusters.is_closed(cluster)) {
+            return Ok(());
         }
         let before = old.map(|old| self.account(old)).transpose()?;
         self.clusters.check_growth(ClusterGrowth {
@@ -235,10 +232,12 @@ fn spec_of(object: &Object) -> Result<ProjectSpec, Status> {
 }
 
 /// The clusters of service accounts that are named for the first time, with the indices of their entries.
-fn new_account_clusters(old: Option<&Object>, object: &Object) -> Result<Vec<(usize, String)>, Status> {
-    let before = old.map(spec_of).transpose()?;
+fn new_account_clusters(
+    before: Option<&ProjectSpec>,
+    object: &Object,
+) -> Result<Vec<(usize, String)>, Status> {
     let known: BTreeSet<&String> = before
-        .iter()
+        .into_iter()
         .flat_map(|before| before.clusters.keys().chain(before.access.iter().map(|entry| &entry.cluster)))
         .collect();
     let entries = spec_of(object)?.access.into_iter().map(|entry| entry.cluster).enumerate();
@@ -368,15 +367,20 @@ impl Strategy for ProjectStrategy {
         Some(Box::pin(async move {
             check_template(view, &gvk(), object, newly_named_template(old, object)).await?;
             ensure_tenant(view, self.parent(object), object).await?;
+            let before = old.map(spec_of).transpose()?;
             // Before the defaults are filled in: only operators can name clusters there.
-            let account_clusters = new_account_clusters(old, object)?;
-            let has_default_clusters = tenant_policy::admit(view, old, object).await?;
-            self.refresh_clusters(view, old, object).await?;
+            let account_clusters = new_account_clusters(before.as_ref(), object)?;
+            let has_default_clusters = tenant_policy::admit(view, before.as_ref(), object).await?;
+            let spec = spec_of(object)?;
+            self.refresh_clusters(view, before.as_ref(), &spec).await?;
             self.check_account_clusters(cx, object, &account_clusters)?;
             if has_default_clusters {
-                self.check_defaults(object)?;
+                self.check_defaults(object, &spec)?;
             }
-            self.check_growth(old, object)?;
+            if newly_named_clusters(before.as_ref(), &spec).next().is_some() {
+                self.clusters.check_synced()?;
+            }
+            self.check_growth(old, object, &spec)?;
             let tenant = object.text(TENANT);
             cx.warnings.extend(service_accounts::warnings(view, &self.clusters, tenant, old, object).await?);
             self.check_people(old, object).map(drop)

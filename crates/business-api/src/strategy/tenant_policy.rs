@@ -18,12 +18,15 @@ const CLUSTERS: &[&str] = &["spec", "clusters"];
 
 /// Fills the tenant's defaults into a new root project, and refuses newly named people whose names are not of the
 /// tenant. Returns whether the project's clusters come from the defaults.
-pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Object) -> Result<bool, Status> {
+pub(super) async fn admit(
+    view: View<'_>,
+    before: Option<&ProjectSpec>,
+    object: &mut Object,
+) -> Result<bool, Status> {
     let mut spec = ProjectSpec::of(object).map_err(internal_decode_error)?;
-    let before = old.map(ProjectSpec::of).transpose().map_err(internal_decode_error)?;
     let is_new_root = before.is_none() && spec.parent_project_name.is_empty();
     let lacks = is_new_root && (spec.clusters.is_empty() || spec.access.is_empty());
-    if !lacks && new_entries(before.as_ref(), &spec).next().is_none() {
+    if !lacks && new_entries(before, &spec).next().is_none() {
         return Ok(false);
     }
     let Some(tenant) = tenant_spec(view, object.text(TENANT)).await? else { return Ok(false) };
@@ -36,7 +39,7 @@ pub(super) async fn admit(view: View<'_>, old: Option<&Object>, object: &mut Obj
         spec.access.clone_from(&tenant.defaults.access);
     }
     let path = Path::new("spec").child("access");
-    let errors: FieldErrors = new_entries(before.as_ref(), &spec)
+    let errors: FieldErrors = new_entries(before, &spec)
         .filter_map(|(index, entry)| foreign_identity(&tenant, &entry.subject, &path.index(index)))
         .collect();
     if errors.is_empty() { Ok(lacks_clusters) } else { Err(Status::invalid(&gvk(), object.name(), &errors)) }
