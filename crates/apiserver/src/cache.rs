@@ -102,6 +102,14 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         fetched.await.value.clone()
     }
 
+    /// The answer for a key, if it was fetched and has not expired.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        let now = Instant::now();
+        let inner = self.lock();
+        let answer = inner.slots.get(key)?.cell.get()?;
+        (answer.until > now).then(|| answer.value.clone())
+    }
+
     /// The cell of the key's slot, and the slot's number. The cell is filled and valid, being filled, or new.
     fn cell(&self, key: &K) -> (Arc<OnceCell<CachedAnswer<V>>>, u64) {
         let now = Instant::now();
@@ -188,6 +196,7 @@ mod tests {
         let (a, b) = tokio::join!(cache.get_or_fetch(&"k", long), cache.get_or_fetch(&"k", long));
         assert_eq!((a, b, cache.get_or_fetch(&"k", long).await), (0, 0, 0));
         assert_eq!(cache.get_or_fetch(&"old", || fetch(Duration::ZERO)).await, 1);
+        assert_eq!((cache.get(&"k"), cache.get(&"old"), cache.get(&"none")), (Some(0), None, None));
         assert_eq!(cache.get_or_fetch(&"old", long).await, 2);
     }
 

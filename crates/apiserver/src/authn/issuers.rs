@@ -9,6 +9,7 @@ use super::expression;
 use super::fetch::IssuerAuthorities;
 use super::jwks::{KeySet, KeySource};
 use super::jwt::{IssuerRules, JwtIssuer};
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::metrics::ServerMetrics;
 use crate::tls::serving::read;
@@ -151,6 +152,11 @@ impl IssuerTable {
     pub(super) fn key_source(&self, name: &str) -> Option<KeySource> {
         let known = self.issuers.iter().find(|known| known.issuer.name() == name)?;
         Some(known.keys.clone())
+    }
+
+    /// The caller of a token that was verified a moment ago, by the token's hash.
+    pub(crate) fn verified_caller(&self, hash: [u8; 32]) -> Option<Arc<Caller>> {
+        self.issuers.iter().find_map(|known| known.issuer.verified_caller(hash))
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<JwtIssuer>> {

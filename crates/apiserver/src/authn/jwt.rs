@@ -106,6 +106,11 @@ impl JwtIssuer {
         &self.keys
     }
 
+    /// The caller of a token that this issuer has signed, if it was verified a moment ago.
+    pub(crate) fn verified_caller(&self, hash: [u8; 32]) -> Option<Arc<Caller>> {
+        self.verified.get(&(hash, self.keys.generation()))?.ok()
+    }
+
     /// The caller of a token. If its key is unknown, the keys are fetched again.
     pub(crate) async fn verify(&self, token: &str, hash: [u8; 32], now: i64) -> Verified {
         if token.len() > TOKEN_LIMIT {
