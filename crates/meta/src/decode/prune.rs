@@ -84,12 +84,11 @@ impl PrunePath<'_> {
                 _ => Err(self.wrong_type(value, schema)),
             },
             (Type::Quantity, Value::String(_) | Value::Number(_)) => {
-                let text = match &*value {
-                    Value::String(text) => text.trim().to_owned(),
-                    other => other.to_string(),
+                let quantity: Result<Quantity, _> = match &*value {
+                    Value::String(text) => text.trim().parse(),
+                    other => other.to_string().parse(),
                 };
-                let quantity: Quantity = text.parse().map_err(|error| self.bad_value(&error))?;
-                let canonical = quantity.to_string();
+                let canonical = quantity.map_err(|error| self.bad_value(&error))?.to_string();
                 if value.as_str() != Some(&canonical) {
                     *value = Value::String(canonical);
                 }
