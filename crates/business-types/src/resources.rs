@@ -93,8 +93,10 @@ pub fn check_thousandths(resource: &str, amount: Quantity, path: &Path) -> Optio
 /// Kubernetes rounds up to thousandths. Each namespace would get more than it is charged, and these amounts add up.
 fn check_divisible(amount: Quantity, path: &Path) -> Option<FieldError> {
     let kept = amount.in_thousandths();
-    let detail = format!("a cluster counts in thousandths: {amount} would be {kept} there");
-    (kept != amount).then(|| FieldError::invalid(path, &json!(amount.to_string()), &detail))
+    (kept != amount).then(|| {
+        let detail = format!("a cluster counts in thousandths: {amount} would be {kept} there");
+        FieldError::invalid(path, &json!(amount.to_string()), &detail)
+    })
 }
 
 /// Kubernetes accepts a count as whole if its thousandths, as a 64-bit integer, are a multiple of 1000. A large count

@@ -237,12 +237,15 @@ pub fn namespace_update(old: &NamespaceSpec, new: &NamespaceSpec) -> FieldErrors
 /// Validates the amounts, which are written to the cluster unchanged. An amount that clusters do not accept is not
 /// refused if it is stored already, so that it does not block other changes.
 fn hard(old: Option<&NamespaceSpec>, new: &NamespaceSpec) -> FieldErrors {
-    let at = |resource: &str| Path::new("spec").child("hard").key(resource);
+    let path = Path::new("spec").child("hard");
+    let at = |resource: &str| path.key(resource);
     let mut errors = amounts(&new.hard, at);
     for (resource, amount) in new.hard.iter().take(RESOURCES_MAX) {
         let before = old.and_then(|old| old.hard.get(resource));
         let is_stored = before.is_some_and(|before| before == amount && before.format() == amount.format());
-        errors.extend(resources::check_thousandths(resource, *amount, &at(resource)).filter(|_| !is_stored));
+        if !is_stored {
+            errors.extend(resources::check_thousandths(resource, *amount, &at(resource)));
+        }
     }
     errors
 }

@@ -118,12 +118,10 @@ pub fn object_meta_update(new: &Object, old: &Object) -> FieldErrors {
         errors.push(FieldError::invalid(&path.child("generation"), &value, "must not be decremented"));
     }
     for field in IMMUTABLE {
-        let value = |object: &Object| {
-            object.get(&["metadata", field]).cloned().filter(|value| !matches!(value.as_str(), Some("")))
-        };
-        let (given, kept) = (value(new), value(old));
+        let (given, kept) = (non_empty(new, field), non_empty(old, field));
         if given != kept {
             let given = given
+                .cloned()
                 .unwrap_or_else(|| if field.contains("deletion") { Value::Null } else { Value::from("") });
             errors.push(FieldError::invalid(&path.child(field), &given, "field is immutable"));
         }
@@ -133,6 +131,11 @@ pub fn object_meta_update(new: &Object, old: &Object) -> FieldErrors {
     finalizers(new, &path.child("finalizers"), &mut errors);
     managed_fields(new, &path.child("managedFields"), &mut errors);
     errors
+}
+
+/// A field of the metadata, unless it is an empty text.
+fn non_empty<'a>(object: &'a Object, field: &str) -> Option<&'a Value> {
+    object.get(&["metadata", field]).filter(|value| !matches!(value.as_str(), Some("")))
 }
 
 /// Removes duplicate `ownerReferences`. Returns the warning to send if there were any.
@@ -195,6 +198,9 @@ fn is_full(errors: &FieldErrors) -> bool {
 }
 
 fn push_invalid(errors: &mut FieldErrors, path: &Path, value: &str, wrong: Vec<String>) {
+    if wrong.is_empty() {
+        return;
+    }
     let value = Value::from(value);
     errors.extend(wrong.into_iter().map(|detail| FieldError::invalid(path, &value, &detail)));
 }
