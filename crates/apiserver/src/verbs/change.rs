@@ -5,7 +5,7 @@ use crate::resource::{Resource, StoredKind};
 use crate::store_status::{MODIFIED, status_of};
 use crate::strategy::{Strategy, WriteContext};
 use crate::verbs::commit::{
-    LiveObject, Warnings, changed_bytes_max, commit, growth_warnings, name_taken, new_state,
+    LiveObject, Warnings, changed_bytes_max, commit, growth_warnings, name_taken, new_state, read_entry,
     retries_exhausted, write_context, written_entry,
 };
 use crate::verbs::options::{WriteOptions, resource_version};
@@ -22,6 +22,7 @@ use meta::object::Object;
 use meta::status::Status;
 use meta::{decode, validation};
 use serde_json::Value;
+use std::sync::Arc;
 use store::model::{Change, Growth, Write};
 use store::read::At;
 use store::{Entry, Error, Revision};
@@ -56,11 +57,28 @@ where
     F: FnMut(&Object) -> Result<DesiredState, Status>,
 {
     let mut retries = Retries::new(options.dry_run);
+    let key = call.key(stored);
+    // The cached object, if nothing of it would change, with the warnings about that.
+    let mut unchanged: Option<(Entry, Warnings)> = None;
     loop {
         let mut warnings = Warnings::default();
-        let outcome = attempt(call, stored, options, retries.at(), &mut warnings, &mut compute).await;
+        let read = read_entry(call, &key, retries.at()).await;
+        // If the cached object is the newest one, the same would come out again.
+        if let (Some((entry, about_it)), Ok(newest)) = (unchanged.take(), &read)
+            && (entry.uid, entry.revision) == (newest.uid, newest.revision)
+        {
+            call.warnings.extend(about_it.into_all());
+            return Ok(entry);
+        }
+        let outcome = match read {
+            Ok(entry) => attempt(call, stored, options, entry, &mut warnings, &mut compute).await,
+            Err(status) => Err(status),
+        };
         let is_decided = matches!(outcome, Ok(ChangeOutcome::Stored(_) | ChangeOutcome::Refused(_)));
         if !is_decided && retries.retry_with_latest() {
+            if let Ok(ChangeOutcome::Unchanged(entry)) = outcome {
+                unchanged = Some((entry, warnings));
+            }
             continue;
         }
         match outcome {
@@ -87,14 +105,14 @@ async fn attempt<F>(
     call: &Call<'_>,
     stored: &StoredKind,
     options: &WriteOptions,
-    at: At,
+    entry: Arc<Entry>,
     warnings: &mut Warnings,
     compute: &mut F,
 ) -> Result<ChangeOutcome, Status>
 where
     F: FnMut(&Object) -> Result<DesiredState, Status>,
 {
-    let live = LiveObject::read(call, &call.key(stored), at).await?;
+    let live = LiveObject::parse(call, entry)?;
     let desired = compute(&live.object)?;
     let may_grow = may_grow(stored, call.endpoint);
     let proposal = ProposedChange { live, desired, may_grow, moves: false, note: String::new() };

@@ -49,6 +49,12 @@ pub(crate) fn write_context<'a>(call: &'a Call<'_>, dry_run: bool, now: &'a str)
     }
 }
 
+/// Reads an object for a write.
+pub(crate) async fn read_entry(call: &Call<'_>, key: &Key, at: At) -> Result<Arc<Entry>, Status> {
+    let read = call.api.store.get(&call.cx.access, key, at).await;
+    read.map_err(|error| status_of(&error, &call.resource.group_resource(), &key.name))
+}
+
 /// An object as it was read for a write.
 pub(crate) struct LiveObject {
     pub(crate) entry: Arc<Entry>,
@@ -58,10 +64,14 @@ pub(crate) struct LiveObject {
 
 impl LiveObject {
     pub(crate) async fn read(call: &Call<'_>, key: &Key, at: At) -> Result<Self, Status> {
-        let failed = |error: &Error| status_of(error, &call.resource.group_resource(), &key.name);
-        let entry = call.api.store.get(&call.cx.access, key, at).await.map_err(|error| failed(&error))?;
-        let object = Object::from_stored(&entry.body, entry.revision.0)
-            .map_err(|error| failed(&Error::Corrupt(error.to_string())))?;
+        Self::parse(call, read_entry(call, key, at).await?)
+    }
+
+    pub(crate) fn parse(call: &Call<'_>, entry: Arc<Entry>) -> Result<Self, Status> {
+        let object = Object::from_stored(&entry.body, entry.revision.0).map_err(|error| {
+            let about = call.resource.group_resource();
+            status_of(&Error::Corrupt(error.to_string()), &about, &entry.key.name)
+        })?;
         Ok(Self { entry, object })
     }
 

@@ -12,7 +12,7 @@ const MAX_DELAY: Duration = Duration::from_millis(100);
 
 /// The attempts of one write. The first reads the object from the cache as it is, which saves a query for the
 /// database's revision. If it ends in a refusal or without a change, it is repeated with the newest state before the
-/// client gets the answer.
+/// client gets the answer. What was left as it is need not be repeated if it is the newest state.
 pub(crate) struct Retries {
     at: At,
     attempts: u32,
