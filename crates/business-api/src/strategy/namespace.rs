@@ -349,9 +349,12 @@ impl Strategy for NamespaceStrategy {
         // The spec of an object that is being deleted is frozen, so it raises nothing.
         if !old.is_deleting() {
             let hard = NamespaceSpec::of(object).map_err(internal_decode_error)?.hard;
-            let before = TypedNamespace::of(old)?;
-            object.set(CACHED_SPEC_HARD, resource_list_json(&charge::raise(before.charged(), &hard)));
-            cx.warnings.extend(uncounted_warnings(&before.spec.hard, &hard));
+            let before = NamespaceSpec::of(old).map_err(internal_decode_error)?.hard;
+            // All that is needed of the status, which may have many conditions and amounts.
+            let mark: Option<ResourceList> = old.decode(CACHED_SPEC_HARD).map_err(internal_decode_error)?;
+            let raised = charge::raise(mark.as_ref().unwrap_or(&before), &hard);
+            object.set(CACHED_SPEC_HARD, resource_list_json(&raised));
+            cx.warnings.extend(uncounted_warnings(&before, &hard));
         }
         self.check_growth(Some(old), object)
     }
