@@ -127,7 +127,8 @@ impl<H: Handler> Acceptor<H> {
 
     fn spawn(&mut self, stream: TcpStream, address: SocketAddr, permit: OwnedSemaphorePermit) {
         let (shared, tls, http) = (Arc::clone(&self.shared), self.tls.clone(), self.http.clone());
-        let closing = self.closing.clone();
+        // Each poll of a connection locks its token. One token for all of them would pass from core to core.
+        let closing = self.closing.child_token();
         let (entry_point, slot) = (Arc::clone(&self.entry_point), self.slots.acquire());
         let accepted = Accepted { stream, address, entry_point, slot };
         self.connections.spawn(async move {
