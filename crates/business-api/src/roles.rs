@@ -80,8 +80,8 @@ impl Roles {
     pub fn of_caller(&self, caller: &Caller) -> Result<CallerRoles, Status> {
         let own_tenant = caller.tenant.as_deref();
         if let Some(tenant) = self.tenant_by_group(caller) {
-            let roles = RolesInTenant { is_administrator: true, ..RolesInTenant::default() };
-            return Ok(CallerRoles::new(BTreeMap::from([(Arc::from(tenant), roles)])));
+            let highest = Some(Role::Administrator);
+            return Ok(CallerRoles { visibility: Visibility::tenant(tenant), highest });
         }
         self.check_synced()?;
         let subjects = subjects::of_caller(caller);
