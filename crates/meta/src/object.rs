@@ -177,9 +177,14 @@ impl Object {
         Value::Object(copy.0).to_string()
     }
 
+    /// Reads a stored body as it is, without a `resourceVersion`.
+    pub fn from_body(body: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(body).map(Self)
+    }
+
     /// Reads a stored body and sets its `resourceVersion`.
     pub fn from_stored(body: &[u8], resource_version: u64) -> Result<Self, serde_json::Error> {
-        let mut object = Self(serde_json::from_slice(body)?);
+        let mut object = Self::from_body(body)?;
         object.set(&["metadata", "resourceVersion"], Value::String(resource_version.to_string()));
         Ok(object)
     }

@@ -164,7 +164,7 @@ pub(crate) async fn store_change(
         (true, true) => Growth::Deleting,
         (false, _) => Growth::Refused,
     };
-    let Entry { key, uid, .. } = &*live.entry;
+    let (key, uid) = (&live.entry.key, live.entry.uid);
     let at = if effect == Effect::Move { moves::target_key(key, &object) } else { key.clone() };
     let change = match effect {
         Effect::Update => Change::Update { expected, before, state },
@@ -175,20 +175,23 @@ pub(crate) async fn store_change(
         }
     };
     let about_growth = if growth.is_allowed() { growth_warnings(stored, &change) } else { Vec::new() };
-    let write = Write { key: key.clone(), uid: *uid, change, growth, hold };
+    let write = Write { key: key.clone(), uid, change, growth, hold };
     strategy.reserve(&cx, Some(&live.object), &object)?;
+    // While their memory is in the processor's cache. A refusal, which is rare, reads the object again from its body.
+    drop((live, object));
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
             warnings.accepted.extend(about_growth);
             let revision = if options.dry_run { expected } else { revision };
             Ok(ChangeOutcome::Stored(StoredChange {
                 old: expected,
-                entry: written_entry(&at, *uid, revision, body),
+                entry: written_entry(&at, uid, revision, body),
                 note,
             }))
         }
         Err(Error::Conflict) => Ok(ChangeOutcome::Conflict),
         Err(Error::Refused(violations)) => {
+            let object = Object::from_body(&body).map_err(|error| Status::internal(error.to_string()))?;
             Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
         }
         Err(Error::AlreadyExists { deleting }) if effect == Effect::Move => {

@@ -105,13 +105,14 @@ async fn try_insert(
     new: NewObject,
     options: &WriteOptions,
 ) -> Result<Entry, CreateFailure> {
-    let now = call.now();
     let mut warnings = Warnings::default();
     let prepared = prepare_write(call, stored, new, options, &mut warnings).await;
     call.warnings.append(&mut warnings.always);
     let (object, write) = prepared.map_err(CreateFailure::Other)?;
     let (key, uid) = (write.key.clone(), write.uid);
     let body = Bytes::from(write.change.state().body.clone());
+    // While its memory is in the processor's cache. A refusal, which is rare, reads it again from its body.
+    drop(object);
     match commit(call, write, options.dry_run).await {
         Ok(revision) => {
             call.warnings.extend(warnings.accepted);
@@ -119,31 +120,45 @@ async fn try_insert(
             call.record_change(None, &entry, options.dry_run, String::new());
             Ok(entry)
         }
-        Err(Error::Refused(violations)) => {
-            let cx = write_context(call, options.dry_run, &now);
-            Err(CreateFailure::Other(stored.strategy.refusal(&cx, &object, &violations)))
-        }
-        Err(error) => Err(Box::pin(refused(call, stored, &object, &key, error)).await),
+        Err(error) => Err(Box::pin(refused(call, stored, options.dry_run, &key, &body, error)).await),
     }
 }
 
-/// The answer to a create that the store refused for another reason than its limits.
+/// The answer to a create that the store refused.
 async fn refused(
     call: &Call<'_>,
     stored: &StoredKind,
-    object: &Object,
+    dry_run: bool,
     key: &Key,
+    body: &[u8],
     error: Error,
 ) -> CreateFailure {
-    let about = call.resource.group_resource();
     match error {
         Error::AlreadyExists { deleting } => CreateFailure::NameTaken(name_taken(call, key, deleting).await),
-        // The caller may create nothing below this parent: for him it does not exist.
-        Error::NotFound => CreateFailure::Other(match stored.strategy.parent(object) {
-            Some(parent) => parent::missing(call, stored, object, &parent),
-            None => status_of(&error, &about, object.name()),
+        Error::Refused(_) | Error::NotFound => CreateFailure::Other(match Object::from_body(body) {
+            Ok(object) => object_refused(call, stored, dry_run, &object, &error),
+            Err(error) => Status::internal(error.to_string()),
         }),
-        error => CreateFailure::Other(status_of(&error, &about, object.name())),
+        error => CreateFailure::Other(status_of(&error, &call.resource.group_resource(), &key.name)),
+    }
+}
+
+/// The answer to a create that the limits refused, or the place of the object.
+fn object_refused(
+    call: &Call<'_>,
+    stored: &StoredKind,
+    dry_run: bool,
+    object: &Object,
+    error: &Error,
+) -> Status {
+    match (error, stored.strategy.parent(object)) {
+        (Error::Refused(violations), _) => {
+            let now = call.now();
+            stored.strategy.refusal(&write_context(call, dry_run, &now), object, violations)
+        }
+        // The caller may create nothing below this parent: for him it does not exist.
+        (Error::NotFound, Some(parent)) => parent::missing(call, stored, object, &parent),
+        (error, _) => status_of(error, &call.resource.group_resource(), object.name()),
     }
 }
 
