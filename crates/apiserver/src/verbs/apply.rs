@@ -27,8 +27,7 @@ pub(crate) async fn apply(
     bytes: &[u8],
 ) -> Result<Response<Body>, Status> {
     let options = WriteOptions::parse(&call.query, &call.headers, WriteKind::Apply)?;
-    let (mut applied, duplicates) = decode::decode_value(bytes, Media::Yaml)
-        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))?;
+    let (mut applied, duplicates) = decode(bytes)?;
     nul::check(bytes, &applied)?;
     if options.validation == FieldValidation::Warn {
         call.warnings.extend(duplicates);
@@ -43,11 +42,20 @@ pub(crate) async fn apply(
             Err(status) if is_missing(call, &status) => {}
             other => return call.respond(StatusCode::OK, &other?),
         }
-        match create_new(call, stored, &applied, &options).await {
-            Err(status) if status.reason == "AlreadyExists" && round < ROUNDS_MAX => {}
+        match create_new(call, stored, applied, &options).await {
+            Err(status) if status.reason == "AlreadyExists" && round < ROUNDS_MAX => {
+                (applied, _) = decode(bytes)?;
+                set_name(call, &mut applied)?;
+            }
             other => return call.respond(StatusCode::CREATED, &other?),
         }
     }
+}
+
+/// The configuration, and the errors about its repeated fields.
+fn decode(bytes: &[u8]) -> Result<(Value, Vec<String>), Status> {
+    decode::decode_value(bytes, Media::Yaml)
+        .map_err(|error| Status::bad_request(format!("error decoding YAML: {error}")))
 }
 
 /// Whether an update failed because the object does not exist, so that the apply creates it. A subresource creates
@@ -102,28 +110,29 @@ async fn change_live(
     entry.await
 }
 
-/// Creates the object.
+/// Creates the object. The configuration is dropped before the database is waited for.
 async fn create_new(
     call: &mut Call<'_>,
     stored: &StoredKind,
-    applied: &Value,
+    applied: Value,
     options: &WriteOptions,
 ) -> Result<Entry, Status> {
     let resource = Arc::clone(&call.resource);
-    let uid = given(applied, "uid");
+    let uid = given(&applied, "uid");
     if !uid.is_empty() {
         let why = format!(
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         );
         return Err(Status::conflict(&resource.group_resource(), &call.request.name, &why));
     }
-    resource_version(given(applied, "resourceVersion"))?;
+    resource_version(given(&applied, "resourceVersion"))?;
     call.require_verb(Verb::Create).await?;
     let now = call.now();
     let write = field_writer(call, &options.manager, &now);
     let reset_fields = ResetFields::of(&resource, stored, call.endpoint);
     let merged = reset_fields
-        .track(&resource, |field_manager| field_manager.apply(None, applied, options.force, write));
+        .track(&resource, |field_manager| field_manager.apply(None, &applied, options.force, write));
+    drop(applied);
     let mut object = merged.map_err(|error| error.status())?;
     // As in a Go server, an apply with the revision of a deleted object creates a new one.
     object.remove(&["metadata", "resourceVersion"]);
