@@ -4,6 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// The metadata of most objects begin within so many bytes.
+const SPLICE_BYTES: usize = 256;
+
 /// The number of a kind in the table `kinds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(pub i16);
@@ -104,7 +107,7 @@ pub struct Entry {
 impl Entry {
     /// Appends the JSON with `metadata.resourceVersion` in its place.
     pub fn write_json(&self, out: &mut BytesMut) {
-        let spliced = std::str::from_utf8(&self.body).ok().and_then(meta::object::splice_point);
+        let spliced = splice_position(&self.body).and_then(|at| self.body.split_at_checked(at));
         let Some((head, tail)) = spliced else {
             out.put_slice(&self.body);
             return;
@@ -112,11 +115,11 @@ impl Entry {
         let mut digits = [0u8; 20];
         let number = decimal(self.revision.0, &mut digits);
         out.reserve(head.len() + tail.len() + number.len() + 22);
-        out.put_slice(head.as_bytes());
+        out.put_slice(head);
         out.put_slice(b"\"resourceVersion\":\"");
         out.put_slice(number);
-        out.put_slice(if tail.starts_with('}') { b"\"" } else { b"\"," });
-        out.put_slice(tail.as_bytes());
+        out.put_slice(if tail.starts_with(b"}") { b"\"" } else { b"\"," });
+        out.put_slice(tail);
     }
 
     /// The JSON with `metadata.resourceVersion`.
@@ -125,6 +128,16 @@ impl Entry {
         self.write_json(&mut out);
         out.freeze()
     }
+}
+
+/// Where `metadata.resourceVersion` goes into a stored body. Nearly always the first bytes show it, and the others need
+/// not be read.
+fn splice_position(body: &[u8]) -> Option<usize> {
+    let find = |part: &[u8]| {
+        let (head, _tail) = meta::object::splice_point(std::str::from_utf8(part).ok()?)?;
+        Some(head.len())
+    };
+    body.get(..SPLICE_BYTES).and_then(find).or_else(|| find(body))
 }
 
 fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
@@ -296,5 +309,26 @@ impl Change {
     /// How many revisions the change uses.
     pub(crate) fn revision_count(&self) -> usize {
         if self.destination().is_some() { 2 } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_revision_goes_into_the_metadata_wherever_they_begin() {
+        for letters in [0, 100, SPLICE_BYTES] {
+            let data = format!("\"data\":\"{}\",", "é".repeat(letters));
+            let entry = Entry {
+                key: Key::new(KindId(1), "", "a"),
+                uid: Uuid::nil(),
+                revision: Revision(7),
+                body: format!("{{{data}\"metadata\":{{\"name\":\"a\"}}}}").into(),
+                attributes: Attributes::default(),
+            };
+            let want = format!("{{{data}\"metadata\":{{\"resourceVersion\":\"7\",\"name\":\"a\"}}}}");
+            assert_eq!(entry.to_json(), want);
+        }
     }
 }
