@@ -3,7 +3,7 @@ use crate::log_throttle::LogThrottle;
 use prometheus_client::metrics::gauge::Gauge;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, RandomState};
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -96,8 +96,8 @@ enum Pool {
 #[derive(Debug, Default)]
 struct PoolUsage {
     total: usize,
-    tenants: HashMap<u64, TenantUsage>,
-    users: HashMap<u64, usize>,
+    tenants: ByHash<TenantUsage>,
+    users: ByHash<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +105,29 @@ struct TenantUsage {
     held: usize,
     /// Users of the tenant that hold a permit.
     users: usize,
+}
+
+/// A map by the hashes of [`CallerHash`], which need not be hashed again.
+type ByHash<V> = HashMap<u64, V, BuildHasherDefault<SameHash>>;
+
+/// The hash of a hash: itself.
+#[derive(Debug, Default)]
+struct SameHash(u64);
+
+impl Hasher for SameHash {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 /// A caller's tenant and user, as hashes of 64 bits with a secret key.
