@@ -145,7 +145,7 @@ mod tests {
         let tasks = Tasks::new();
         tasks.spawn("steady", std::future::pending());
         tasks.spawn("fragile", async { panic!("on purpose") });
-        let error = tasks.join(Duration::from_secs(5)).await.unwrap_err();
+        let error = tasks.join(Duration::from_secs(30)).await.unwrap_err();
         assert_eq!(error.to_string(), "task fragile ended unexpectedly");
     }
 
@@ -155,10 +155,10 @@ mod tests {
         let token = tasks.token();
         tasks.spawn_thread("steady", async move { token.cancelled().await });
         tasks.cancel();
-        tasks.join(Duration::from_secs(5)).await.unwrap();
+        tasks.join(Duration::from_secs(30)).await.unwrap();
         let tasks = Tasks::new();
         tasks.spawn_thread("fragile", async { panic!("on purpose") });
-        let error = tasks.join(Duration::from_secs(5)).await.unwrap_err();
+        let error = tasks.join(Duration::from_secs(30)).await.unwrap_err();
         assert_eq!(error.to_string(), "task fragile ended unexpectedly");
     }
 
@@ -167,6 +167,6 @@ mod tests {
         let tasks = Tasks::new();
         tasks.spawn("steady", std::future::pending());
         tasks.cancel();
-        tasks.join(Duration::from_secs(5)).await.unwrap();
+        tasks.join(Duration::from_secs(30)).await.unwrap();
     }
 }

@@ -18,7 +18,7 @@ use store::{Access, Authorizer, Kind, Store, Visibility, authorize};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const WAIT: Duration = Duration::from_secs(20);
+pub(crate) const WAIT: Duration = Duration::from_secs(30);
 pub(crate) const LIST: &str = "/apis/sample.example.io/v1/namespaces/n/widgets";
 
 /// Grants access with a given visibility.

@@ -143,7 +143,7 @@ async fn requests_that_are_cancelled_at_once_do_not_end_their_connection() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), answered).await.expect("an answer in time");
+    tokio::time::timeout(Duration::from_secs(30), answered).await.expect("an answer in time");
 }
 
 #[tokio::test]
@@ -185,5 +185,5 @@ async fn bodies_that_come_behind_their_refusal_do_not_end_their_connection() {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), exchanged).await.expect("an answer in time");
+    tokio::time::timeout(Duration::from_secs(30), exchanged).await.expect("an answer in time");
 }

@@ -75,7 +75,7 @@ async fn the_sockets_of_one_user_make_room_as_his_connections_do() {
         let watch = watch();
         for number in 0..24 {
             let opened = Socket::open((world.address, &world.serving_ca, identity), &watch, credentials);
-            let opened = tokio::time::timeout(Duration::from_secs(20), opened).await;
+            let opened = tokio::time::timeout(Duration::from_secs(30), opened).await;
             let Ok(Ok(socket)) = opened else { panic!("no place for number {number}") };
             sockets.push(socket);
         }

@@ -33,7 +33,7 @@ use std::time::Duration;
 use store::{Sight, TenantSight, Visibility};
 use tokio::sync::watch;
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(30);
 /// A wait that is shorter than a review may take.
 const REVIEW_WAIT: Duration = Duration::from_secs(5);
 

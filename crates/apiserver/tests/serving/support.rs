@@ -261,9 +261,9 @@ pub(crate) fn write_serving(dir: &std::path::Path, ca: &Ca) {
     std::fs::write(dir.join("tls.crt"), identity.chain_pem()).unwrap();
 }
 
-/// Polls until the condition is true; panics after ten seconds.
+/// Polls until the condition is true; panics after thirty seconds.
 pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     while !holds().await {
         assert!(tokio::time::Instant::now() < deadline, "{what} did not come true");
         tokio::time::sleep(Duration::from_millis(10)).await;

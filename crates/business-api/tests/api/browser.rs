@@ -499,7 +499,7 @@ async fn a_watch_is_told_over_a_socket_of_our_own_pages_until_the_token_ends() {
         }
         None
     };
-    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), ended).await.unwrap();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(30), ended).await.unwrap();
     assert_eq!(ended, Some(1000));
     until("the token has ended", async || browser.watch(&OURS[..1]).await.err() == Some(401)).await;
 }

@@ -24,7 +24,7 @@ const HEADERS: [(&str, &str); 5] = [
     ("x-requested-with", "XMLHttpRequest"),
 ];
 const JSON: &str = "application/json";
-const SETTLES: Duration = Duration::from_secs(10);
+const SETTLES: Duration = Duration::from_secs(30);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

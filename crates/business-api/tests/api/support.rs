@@ -25,7 +25,7 @@ use tokio_rustls::TlsConnector;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(crate) const GROUP: &str = "/apis/business.tkestack.io/v1";
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// One or more replicas on one database, and the keys to them.
 pub(crate) struct World {

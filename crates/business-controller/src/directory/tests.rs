@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 
 const UID: &str = "11111111-1111-4111-8111-111111111111";
 const LOOK: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// A claim of nothing but a time.
 const CLAIMS: [&str; 3] = ["eyJleHAiOjF9", "eyJleHAiOjJ9", "eyJleHAiOjN9"];
 

@@ -48,7 +48,7 @@ impl Program {
         let registry = Self { child: child.unwrap(), directory, address };
         let begun = Instant::now();
         while TcpStream::connect(address).await.is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the registry does not start");
+            assert!(begun.elapsed() < Duration::from_secs(30), "the registry does not start");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         registry

@@ -49,7 +49,7 @@ pub type TestError = Box<dyn std::error::Error + Send + Sync>;
 pub const NOT_DURABLE: [&str; 3] = ["fsync=off", "synchronous_commit=off", "full_page_writes=off"];
 
 const START_DEADLINE: Duration = Duration::from_mins(5);
-const SETTING_DEADLINE: Duration = Duration::from_secs(20);
+const SETTING_DEADLINE: Duration = Duration::from_mins(1);
 /// How long a starting server may refuse connections. A server that says that it is starting gets more time.
 const START_ATTEMPT: Duration = Duration::from_secs(10);
 /// A shell script that runs a server until the script's input ends, and then stops it. It removes the data unless the

@@ -17,7 +17,7 @@ pub(crate) const THINGS: KindId = KindId(1);
 /// Objects in cluster scope.
 pub(crate) const PLACES: KindId = KindId(2);
 /// Longest wait for something that has to happen.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Sample(&'static str);
 

@@ -6,7 +6,6 @@ use crate::proxy::{Proxy, host, through};
 use runtime::Tasks;
 use serde_json::json;
 use sqlx::{AssertSqlSafe, PgConnection};
-use std::time::Duration;
 use store::cache::{Cache, CacheConfig, Listen};
 use store::read::{At, WatchEnd, WatchFrom};
 use store::testing::{Database, Server};
@@ -250,7 +249,7 @@ async fn without_its_primary_a_standby_serves_what_it_has() {
     assert!(names(&cache, At::Latest).await.is_err());
     pair.primary.launch().await.unwrap();
     eventually("fresh reads", async || names(&cache, At::Latest).await.is_ok()).await;
-    tokio::time::timeout(Duration::from_secs(1), cache.until_synced()).await.unwrap();
+    tokio::time::timeout(WAIT_MAX, cache.until_synced()).await.unwrap();
     tasks.cancel();
 }
 

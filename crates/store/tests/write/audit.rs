@@ -375,7 +375,7 @@ async fn what_two_have_found_is_repaired_once() {
     let mut other = kit.sql().await;
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
          AND application_name = 'store repair' AND wait_event_type = 'Lock'";
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut other).await.unwrap() < 2 {
         assert!(Instant::now() < deadline, "both have found it, and wait for the counter");
         tokio::time::sleep(Duration::from_millis(5)).await;

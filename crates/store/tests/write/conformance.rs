@@ -71,7 +71,7 @@ async fn a_pool_of_transactions_is_told_from_a_server() {
         eprintln!("skipped: there is no pgbouncer");
         return;
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     let checks = loop {
         match check(&bouncer.url).await {
             Ok(checks) => break checks,

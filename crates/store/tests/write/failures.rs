@@ -55,7 +55,7 @@ async fn health_recovers_under_writes_that_leave_no_pause() {
     kit.set_trap(0.0, "53100").await;
     assert_unavailable(&kit, "disk is full").await;
     kit.set_trap(0.0, "").await;
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     for n in 0.. {
         assert!(Instant::now() < deadline, "health never learns of writes that succeed");
         kit.create(Object::note(&format!("n{n}"))).await.unwrap();
@@ -174,7 +174,7 @@ async fn connections_that_others_have_taken_are_told_and_not_waited_for() {
     }
     let begun = Instant::now();
     assert_unavailable(&kit, "too many connections").await;
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(10), "told after {:?}", begun.elapsed());
     for connection in taken {
         connection.close().await.unwrap();
     }
@@ -239,7 +239,7 @@ async fn a_clock_that_jumps_takes_no_proof_away() {
         let other = Kit::with(config, database).await;
         let note = other.create(Object::note(&format!("b{n}"))).await.unwrap();
         // compaction has run
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(30);
         let mark = "SELECT compacted FROM compaction";
         while sqlx::query_scalar::<_, i64>(mark).fetch_one(&mut sql).await.unwrap()
             < i64::try_from(note.revision.0).unwrap()

@@ -270,11 +270,11 @@ impl Kit {
     /// Ends its tasks, for tests that open many.
     pub(crate) async fn stop(self) {
         self.tasks.cancel();
-        self.tasks.join(Duration::from_secs(5)).await.unwrap();
+        self.tasks.join(Duration::from_secs(30)).await.unwrap();
     }
 
     pub(crate) async fn until(&self, what: &str, condition: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while !condition() {
             assert!(Instant::now() < deadline, "waited in vain until {what}: {:?}", self.store.database());
             tokio::time::sleep(Duration::from_millis(5)).await;

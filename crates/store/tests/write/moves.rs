@@ -79,7 +79,7 @@ async fn a_move_is_a_deletion_at_one_revision_and_a_creation_at_the_next() {
 }
 
 async fn next(watch: &mut store::Watch) -> String {
-    match tokio::time::timeout(Duration::from_secs(20), watch.next()).await.unwrap().unwrap() {
+    match tokio::time::timeout(Duration::from_secs(30), watch.next()).await.unwrap().unwrap() {
         WatchItem::Event { op, entry, .. } => {
             let op = match op {
                 Op::Added => "Added",

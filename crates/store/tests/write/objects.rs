@@ -30,7 +30,7 @@ async fn others_are_told_of_a_write_unless_the_queue_of_what_is_told_fills() {
     let mut listener = PgListener::connect(&kit.database.url).await.unwrap();
     listener.listen("store").await.unwrap();
     let mut told = async || {
-        let heard = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
+        let heard = tokio::time::timeout(Duration::from_secs(30), listener.recv()).await;
         heard.unwrap().unwrap().payload().to_owned()
     };
     let note = kit.create(Object::note("a")).await.unwrap();

@@ -17,7 +17,7 @@ pub(crate) async fn pid_of_writer(sql: &mut PgConnection) -> Option<i32> {
 pub(crate) async fn terminate_writer(sql: &mut PgConnection) {
     let pid = pid_of_writer(sql).await;
     sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut *sql).await.unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while pid_of_writer(sql).await == pid {
         assert!(Instant::now() < deadline);
     }
@@ -32,7 +32,7 @@ pub(crate) async fn until_waiting(sql: &mut PgConnection, how: &str, count: i64)
 pub(crate) async fn until_task_waiting(sql: &mut PgConnection, task: &str, how: &str, count: i64) {
     let query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = $2 \
          AND datname = current_database() AND (wait_event_type = $1 OR wait_event = $1)";
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let waiting: i64 = sqlx::query_scalar(query).bind(how).bind(task).fetch_one(&mut *sql).await.unwrap();
         if waiting >= count {
@@ -152,7 +152,7 @@ async fn standby(sql: &mut PgConnection, name: &'static str) {
     sqlx::query("SET synchronous_commit = off").execute(&mut *sql).await.unwrap();
     sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut *sql).await.unwrap();
     sqlx::query("SELECT pg_reload_conf()").execute(&mut *sql).await.unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let now: String =
             sqlx::query_scalar("SHOW synchronous_standby_names").fetch_one(&mut *sql).await.unwrap();
@@ -235,7 +235,7 @@ async fn a_batch_whose_callers_were_told_unknown_is_settled_before_anything_else
     let settled = kit.events().await;
     let query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' \
          AND datname = current_database()";
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while sqlx::query_scalar::<_, i64>(query).fetch_one(&mut sql).await.unwrap() > 0 {
         assert!(Instant::now() < deadline, "the old backend goes on for ever");
         tokio::time::sleep(Duration::from_millis(10)).await;

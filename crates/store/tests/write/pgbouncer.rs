@@ -112,7 +112,7 @@ async fn the_store_runs_through_a_pool_of_transactions() {
 
     let mut seen: Vec<Revision> = Vec::new();
     while seen.len() < made.len() {
-        let item = tokio::time::timeout(Duration::from_secs(20), watch.next()).await.unwrap().unwrap();
+        let item = tokio::time::timeout(Duration::from_secs(30), watch.next()).await.unwrap().unwrap();
         if let WatchItem::Event { op, entry, .. } = item {
             assert_eq!(op, Op::Added);
             seen.push(entry.revision);

@@ -239,7 +239,7 @@ async fn who_starts_before_the_recovery_has_ended_holds_growth_too() {
     let store =
         store::Store::open(Config::new(&database.url), kinds(), &tasks, &runtime::Metrics::new()).unwrap();
     let access = store::Access::internal("test");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !store.database().is_err_and(|why| why.contains("read-only") || why.contains("recovers")) {
         assert!(Instant::now() < deadline, "{:?}", store.database());
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -248,13 +248,13 @@ async fn who_starts_before_the_recovery_has_ended_holds_growth_too() {
     loop {
         match store.write(&access, Object::namespace("p", "more", "c1: cpu=1").create()).await {
             Err(Error::Held) => break,
-            Err(error) => assert!(Instant::now() < deadline + Duration::from_secs(20), "{error}"),
+            Err(error) => assert!(Instant::now() < deadline + Duration::from_secs(30), "{error}"),
             Ok(_) => panic!("it was granted"),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     tasks.cancel();
-    tasks.join(Duration::from_secs(5)).await.unwrap();
+    tasks.join(Duration::from_secs(30)).await.unwrap();
 }
 
 /// The backup is of an earlier epoch. Whoever takes it over while it is replayed knows nothing of what was lost any
@@ -271,7 +271,7 @@ async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
     server.launch().await.unwrap();
     kit.until("the database takes writes", || kit.store.database_ok()).await;
     let begun = kit.store.declare_restored(&kit.access).await.unwrap();
-    tokio::time::timeout(Duration::from_secs(20), kit.store.until_filled(begun)).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), kit.store.until_filled(begun)).await.unwrap();
     assert_eq!(kit.store.resume_growth(&kit.access).await.unwrap(), None);
     let lost = write(&kit, "lost").await;
     kit.store.get(&kit.access, &lost.key(), At::Latest).await.unwrap();
@@ -280,7 +280,7 @@ async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
     script(RESTORE, &data);
     std::fs::write(format!("{data}/standby.signal"), "").unwrap();
     server.launch().await.unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     let recovers = async || match kit.store.current_revision().await {
         Err(Error::Unavailable(why)) => why.contains("recovers"),
         Ok(_) | Err(_) => false,
@@ -294,7 +294,7 @@ async fn who_ran_while_a_server_of_an_earlier_epoch_recovered_holds_growth() {
 
     let held = until_held(&kit.store, &kit).await;
     assert!(held.starts_with(store::divergence::DIVERGED), "{held}");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         match kit.create(Object::namespace("p", "more", "c1: cpu=1")).await {
             Err(Error::Held) => break,
@@ -324,5 +324,5 @@ async fn who_starts_during_a_promotion_that_lost_nothing_waits_for_one_who_can_c
     assert_eq!(pair.kit.store.growth_held(&pair.kit.access).await.unwrap(), None);
     pair.kit.check().await;
     tasks.cancel();
-    tasks.join(Duration::from_secs(5)).await.unwrap();
+    tasks.join(Duration::from_secs(30)).await.unwrap();
 }

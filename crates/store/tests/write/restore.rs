@@ -74,7 +74,7 @@ async fn a_restore_that_nobody_can_notice_is_declared_by_an_operator() {
 
     let begun = kit.store.declare_restored(&kit.access).await.unwrap();
     assert!(begun.0 >= before.0 + EPOCH_JUMP.unsigned_abs());
-    let patience = Duration::from_secs(20);
+    let patience = Duration::from_secs(30);
     tokio::time::timeout(patience, kit.store.until_filled(begun)).await.unwrap();
     let mut back = kit.store.watch(&kit.access, &query).await.unwrap();
     for watch in [&mut open, &mut back] {
@@ -130,7 +130,7 @@ async fn until_gone(kit: &Kit, lost: &Object) {
 }
 
 pub(crate) async fn until_held(store: &Store, kit: &Kit) -> String {
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
     loop {
         if let Ok(Some(reason)) = store.growth_held(&kit.access).await {
             return reason;

@@ -189,7 +189,7 @@ async fn a_new_program_before_its_schema_says_so_or_serves() {
     let tasks = Tasks::new();
     let store = open(&database, &tasks);
     let access = Access::internal("test");
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         match store.write(&access, Object::note("a").create()).await {
             Ok(_) => break,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-const SETTLES: Duration = Duration::from_secs(10);
+const SETTLES: Duration = Duration::from_secs(30);
 
 pub(super) struct Replay {
     world: World,
