@@ -181,7 +181,8 @@ async fn is_used(cx: &Context, cluster: &str) -> Result<bool, CallFailure> {
     cx.business
         .for_each::<BusinessProject>(|project| {
             let held = project.status.ledger.held.iter().any(|held| held.cluster_name == cluster);
-            used |= held || project.spec.clusters.contains_key(cluster);
+            let orphaned = project.status.orphans.iter().any(|orphan| orphan.cluster_name == cluster);
+            used |= held || orphaned || project.spec.clusters.contains_key(cluster);
         })
         .await?;
     cx.business

@@ -2,7 +2,7 @@ use crate::controller::Controller as _;
 use crate::directory::description::ClusterDescription;
 use crate::directory::registration::{IdentifiedCluster, describe, recorded, register};
 use crate::fixtures::server::{CLUSTER, Link, Passage, merge};
-use crate::fixtures::world::{NAMESPACE, QUOTA, World};
+use crate::fixtures::world::{NAMESPACE, OBJECT, PROJECT, QUOTA, World};
 use crate::fixtures::{CLUSTER_UID as UID, NAMESPACE_UID, bulky, pending};
 use crate::kinds::{ChangeSource, ObjectKey as _, RootKey};
 use crate::member::recount::RECOUNT;
@@ -141,14 +141,47 @@ async fn a_cluster_goes_when_nothing_is_left_in_it() {
     let mut free = budget.clone();
     free["spec"] = json!({});
     world.knows_project(&free);
-    world.server.put(crate::fixtures::world::PROJECT, &budget);
+    world.server.put(PROJECT, &budget);
     for _look in 0..3 {
         assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)));
     }
     assert!(world.server.find(CLUSTER).is_some());
-    world.server.put(crate::fixtures::world::PROJECT, &free);
+    world.server.put(PROJECT, &free);
     assert_eq!(pass(&world).await, PassOutcome::Applied);
     assert!(world.server.find(CLUSTER).is_none());
+}
+
+/// What the caches do not show yet, each by itself.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_stays_for_whatever_the_api_alone_knows_of_it() {
+    let budgets = json!({ "clusters": { "c1": { "hard": { "pods": "5" } } } });
+    let of_p = json!({ "name": "p", "uid": "p" });
+    let in_project =
+        |spec: &Value, status: &Value| json!({ "metadata": of_p, "spec": spec, "status": status });
+    let (nothing, place) = (json!({}), json!({ "clusterName": "c1", "namespace": "web", "uid": "gone" }));
+    let namespace = json!({
+        "metadata": { "namespace": "p", "name": "n", "uid": "u" },
+        "spec": pending(&[("pods", "3")]).spec, "status": {},
+    });
+    let ceiling = json!({ "metadata": { "name": "t", "uid": "t" }, "spec": budgets, "status": {} });
+    for (what, path, object) in [
+        ("a namespace", OBJECT, namespace),
+        ("a budget", PROJECT, in_project(&budgets, &nothing)),
+        ("a ceiling", "/apis/business.tkestack.io/v1/tenants/t", ceiling),
+        ("an amount that is held", PROJECT, in_project(&nothing, &json!({ "ledger": { "held": [place] } }))),
+        ("an orphan", PROJECT, in_project(&nothing, &json!({ "orphans": [place] }))),
+    ] {
+        let world = World::new();
+        world.knows_cluster(&registered(&json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" })));
+        world.server.put(path, &object);
+        for _look in 0..3 {
+            assert!(matches!(pass(&world).await, PassOutcome::WaitingFor(_)), "{what}");
+        }
+        assert!(world.server.find(CLUSTER).is_some(), "{what}");
+        world.server.remove(path);
+        assert_eq!(pass(&world).await, PassOutcome::Applied, "{what}");
+        assert!(world.server.find(CLUSTER).is_none(), "{what}");
+    }
 }
 
 fn node(name: &str, cpu: &str) -> Value {
