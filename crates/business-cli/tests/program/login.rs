@@ -9,11 +9,13 @@ use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 const CODE: &str = "the-code";
+/// How many seconds a token lasts that is refreshed as soon as somebody needs one.
+const SOON_OVER: u64 = 29;
 
 /// A fake `OpenID` Connect provider that logs everybody in as alice.
 struct FakeProvider {
@@ -231,11 +233,16 @@ impl Home {
     }
 
     fn token_of(&self, user: &Value) -> std::process::Output {
+        self.plugin_of(user).output().unwrap()
+    }
+
+    /// What kubectl calls for a token.
+    fn plugin_of(&self, user: &Value) -> Command {
         let exec = &user["user"]["exec"];
         assert_eq!(exec["command"], PROGRAM);
         let args: Vec<&str> =
             exec["args"].as_array().unwrap().iter().map(|arg| arg.as_str().unwrap()).collect();
-        self.program(&args).output().unwrap()
+        self.program(&args)
     }
 
     fn kubeconfig(&self) -> Value {
@@ -249,11 +256,25 @@ impl Home {
         std::fs::write(directory.join("config"), config.to_string()).unwrap();
     }
 
-    /// The number of stored sessions.
-    fn sessions(&self) -> usize {
+    /// The files of the stored sessions.
+    fn session_files(&self) -> Vec<PathBuf> {
         let files = std::fs::read_dir(self.directory.join(".kube/cache/business")).unwrap();
         let paths = files.map(|file| file.unwrap().path());
-        paths.filter(|path| path.extension().is_some_and(|end| end == "json")).count()
+        paths.filter(|path| path.extension().is_some_and(|end| end == "json")).collect()
+    }
+
+    /// The number of stored sessions.
+    fn sessions(&self) -> usize {
+        self.session_files().len()
+    }
+
+    /// As if all that was logged in was so long ago that its tokens have ended.
+    fn outlive_tokens(&self) {
+        for file in self.session_files() {
+            let mut session: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            session["ends"] = json!(1);
+            std::fs::write(file, session.to_string()).unwrap();
+        }
     }
 }
 
@@ -275,7 +296,7 @@ fn get(url: &str) -> String {
 
 #[test]
 fn a_login_writes_a_context_whose_tokens_are_fresh() {
-    let (provider, home) = (FakeProvider::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(SOON_OVER), Home::new());
     let (code, told) = home.login(&provider.issuer, |back| back.replace("state=", "state=x"));
     assert_eq!(code, 0, "{told}");
     let unasked = "https://api.test:6443 could not be asked who that is there";
@@ -323,7 +344,7 @@ fn a_token_that_is_good_is_not_refreshed_and_nobody_has_one_without_a_login() {
 
 #[test]
 fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
-    let (provider, home) = (FakeProvider::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(SOON_OVER), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let config = home.kubeconfig();
     for (head, body, has_ended) in [
@@ -347,11 +368,11 @@ fn nobody_logs_in_again_for_what_the_provider_has_not_refused() {
 
 #[test]
 fn a_new_refresh_token_is_kept_whatever_comes_with_it() {
-    let (provider, home) = (FakeProvider::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(SOON_OVER), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     let config = home.kubeconfig();
     let unknown = EncodingKey::from_ec_pem(KeyPair::generate().unwrap().serialize_pem().as_bytes()).unwrap();
-    let token = |subject, key, id| Some(signed(&claims(&provider.issuer, subject, 20), key, id));
+    let token = |subject, key, id| Some(signed(&claims(&provider.issuer, subject, SOON_OVER), key, id));
     let mut before = "first";
     for (refresh, id_token, code, says) in [
         ("none", None, 0, ""),
@@ -370,12 +391,33 @@ fn a_new_refresh_token_is_kept_whatever_comes_with_it() {
     assert_eq!(provider.last_refresh_token(), before);
 }
 
+/// A provider may take a refresh token that comes twice for a stolen one, and end the session.
+#[test]
+fn of_many_who_need_a_token_at_once_one_refreshes_it() {
+    let (provider, home) = (FakeProvider::start(SOON_OVER), Home::new());
+    assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
+    let fresh = signed(&claims(&provider.issuer, "alice", 3600), &provider.key, "k1");
+    provider.answer_refresh_with("second", Some(fresh.clone()));
+    let config = home.kubeconfig();
+    let ask = |_| home.plugin_of(&config["users"][0]).spawn().unwrap();
+    let asking: Vec<Child> = (0..8).map(ask).collect();
+    for child in asking {
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let credential: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(credential["status"]["token"], json!(fresh));
+    }
+    let asked = provider.requests.lock().unwrap().clone();
+    let refreshes = asked.iter().filter(|one| one.contains_key("refresh_token")).count();
+    assert_eq!(refreshes, 1, "{asked:?}");
+}
+
 #[test]
 fn a_provider_that_gives_no_new_token_ends_the_session_with_the_last_one() {
-    let (provider, home) = (FakeProvider::start(2), Home::new());
+    let (provider, home) = (FakeProvider::start(SOON_OVER), Home::new());
     assert_eq!(home.login(&provider.issuer, str::to_owned).0, 0);
     provider.answer_refresh_with("second", None);
-    std::thread::sleep(Duration::from_millis(2100));
+    home.outlive_tokens();
     let output = home.token(&home.kubeconfig());
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("no new ID token"), "{said}");
@@ -435,7 +477,7 @@ fn a_provider_without_tls_elsewhere_is_refused() {
 
 #[test]
 fn each_context_has_a_session_of_its_own() {
-    let (provider, home) = (FakeProvider::start(20), Home::new());
+    let (provider, home) = (FakeProvider::start(SOON_OVER), Home::new());
     for name in ["alice", "carol"] {
         let flags = [&first(&provider.issuer)[..], &["--name", name]].concat();
         let (code, told) = home.login_by(&flags, str::to_owned);
