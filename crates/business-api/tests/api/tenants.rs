@@ -199,17 +199,30 @@ async fn a_tenant_sees_itself_and_changes_nothing_of_it() {
         assert_eq!(who.delete(ACME).await.code, 403);
         assert_eq!(who.get(CLUSTERS).await.code, 403);
     }
-    let admin = world.admin("acme");
+}
+
+#[tokio::test]
+async fn a_tenant_with_projects_is_not_deleted_by_any_policy_and_takes_new_ones() {
+    let world = world().await;
+    let (admin, operator) = (world.admin("acme"), world.operator());
     admin.post("/projects", project("p", json!({"pods": "1"}))).await.expect(201);
-    let in_use = world.operator().delete(ACME).await;
-    assert_eq!((in_use.code, in_use.causes()[0].0.as_str()), (409, "TenantInUse"), "{in_use:?}");
-    let foreground = format!("{ACME}?dryRun=All&propagationPolicy=Foreground");
-    until("nor is it Terminating", async || {
-        let waits = world.operator().delete(&foreground).await;
-        waits.code == 409 && waits.causes()[0].0 == "TenantInUse"
+    let refusal = async |query: &str| {
+        let answer = operator.delete(&format!("{ACME}{query}")).await;
+        (answer.code, answer.causes().first().map(|(cause, _field)| cause.clone()))
+    };
+    let in_use = (409, Some("TenantInUse".to_owned()));
+    assert_eq!(refusal("").await, in_use);
+    until("the project is known where nothing would be deleted at once", async || {
+        refusal("?dryRun=All&propagationPolicy=Foreground").await == in_use
     })
     .await;
-    admin.delete("/projects/p").await.expect(200);
+    for policy in ["Foreground", "Orphan", "Background"] {
+        assert_eq!(refusal(&format!("?propagationPolicy={policy}")).await, in_use, "{policy}");
+    }
+    let kept = operator.get(ACME).await.expect(200);
+    assert_eq!(kept["metadata"].get("deletionTimestamp"), None, "nor is it Terminating");
+    admin.post("/projects", project("q", json!({"pods": "1"}))).await.expect(201);
+    world.assert_books_agree().await;
 }
 
 #[tokio::test]
