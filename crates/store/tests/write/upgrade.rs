@@ -114,8 +114,9 @@ async fn a_migration_that_waits_for_a_lock_stops_nobody() {
     let mut old = OldProgram::new(&database).await;
     let mut foreign = database.connect().await.unwrap();
     sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut foreign).await.unwrap();
-    let mut dump = foreign.begin().await.unwrap();
-    sqlx::raw_sql("LOCK TABLE compaction IN SHARE MODE").execute(&mut *dump).await.unwrap();
+    let mut held = foreign.begin().await.unwrap();
+    // As who compacts does: others may, and who waits to be alone with the table keeps those waiting who come later.
+    sqlx::raw_sql("LOCK TABLE compaction IN ROW EXCLUSIVE MODE").execute(&mut *held).await.unwrap();
 
     let migrated = AtomicBool::new(false);
     let migrating = async {
@@ -124,12 +125,17 @@ async fn a_migration_that_waits_for_a_lock_stops_nobody() {
     };
     let writing = async {
         let mut observer = database.connect().await.unwrap();
+        let patient = "SET lock_timeout = 0; SET statement_timeout = 0";
+        sqlx::raw_sql(patient).execute(&mut observer).await.unwrap();
         until_task_waiting(&mut observer, "migrate", "Lock", 1).await;
         for n in 0..20 {
             old.create(&Object::note(&format!("old{n}"))).await;
         }
+        let compacts = sqlx::query("UPDATE compaction SET compacted = compacted").execute(&mut observer);
+        let ended = tokio::time::timeout(Duration::from_secs(30), compacts).await;
+        ended.expect("who compacts waits behind the migration").unwrap();
         assert!(!migrated.load(Ordering::SeqCst), "the migration has waited for nobody");
-        dump.rollback().await.unwrap();
+        held.rollback().await.unwrap();
     };
     tokio::join!(migrating, writing);
     old.create(&Object::note("after")).await;
