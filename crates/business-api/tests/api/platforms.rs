@@ -3,7 +3,6 @@
 use crate::support::{Client, World, child, namespace, namespaces, project, until};
 use http::Method;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const PLATFORMS: &str = "/platforms";
 const ACME: &str = "/platforms/plf-acme";
@@ -164,7 +163,7 @@ async fn the_write_that_takes_a_role_away_is_not_shown_to_whom_it_is_taken_from(
     world.operator().patch("/projects/p", write(&["ed"], "seen")).await.expect(200);
     until("ed is a member", async || ed.get("/projects/p").await.code == 200).await;
     let watching = tokio::spawn(async move { ed.get("/projects?watch=true&timeoutSeconds=30").await });
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    until("the watch is under way", async || world.metric("apiserver_longrunning_requests") > 0.0).await;
     until("the watch has ended", async || {
         world.operator().patch("/projects/p", write(&[], "unseen")).await.expect(200);
         world.operator().patch("/projects/p", write(&["ed"], "seen")).await.expect(200);
