@@ -257,6 +257,12 @@ async fn no_hold_has_the_uid_of_an_object_or_takes_its_claim() {
     kit.check().await;
 }
 
+/// Who has a place of cluster c1.
+async fn claimant(kit: &Kit, place: &str) -> Option<Uuid> {
+    let query = "SELECT uid FROM claims WHERE domain = 'c1' AND place = $1";
+    sqlx::query_scalar(query).bind(place).fetch_optional(&mut kit.sql().await).await.unwrap()
+}
+
 #[tokio::test]
 async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
     let (kit, web) = sample().await;
@@ -271,8 +277,11 @@ async fn an_orphan_at_the_place_of_an_object_is_charged_and_takes_no_claim() {
     };
     kit.store.hold(&kit.access, &orphan).await.unwrap();
     kit.check().await;
+    assert!(kit.ledger().await.contains(&"p/c1/cpu 0 0 2 4 4".to_owned()), "both count");
+    assert_eq!(claimant(&kit, "web").await, Some(web.uid));
     kit.store.write_off(&kit.access, orphan.uid).await.unwrap();
     kit.check().await;
+    assert_eq!(claimant(&kit, "web").await, Some(web.uid));
     kit.delete(&kit.account(&web, |object| object.deleting = true).await.unwrap()).await.unwrap();
     kit.check().await;
 }
@@ -289,12 +298,17 @@ async fn of_several_that_are_held_for_a_place_one_has_the_claim() {
     for hold in &holds {
         kit.store.hold(&kit.access, hold).await.unwrap();
         kit.check().await;
+        assert_eq!(claimant(&kit, "lost").await, Some(holds[0].uid));
     }
-    for hold in &holds {
+    for (number, hold) in holds.iter().enumerate() {
         kit.store.write_off(&kit.access, hold.uid).await.unwrap();
-        // The next one has it.
         kit.store.repair(&kit.access, &Bodies, None, Repair::Raise).await.unwrap();
         kit.check().await;
+        let left = &holds[number + 1..];
+        match claimant(&kit, "lost").await {
+            Some(next) => assert!(left.iter().any(|hold| hold.uid == next), "{next} is written off"),
+            None => assert!(left.is_empty(), "nobody has what is held still"),
+        }
     }
 }
 
