@@ -10,7 +10,7 @@
 use crate::support::client::{Client, tls};
 use crate::support::kube_api::KubeApi;
 use crate::support::pki::Ca;
-use crate::support::served::{LIST, Served, with_issuer};
+use crate::support::served::{KeyFile, LIST, Served, with_issuer};
 use crate::support::tokens::{Signer, now};
 use crate::support::until;
 use apiserver::authz::{AuthzVerdict, Policy, Right, Ruling};
@@ -26,7 +26,6 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -143,7 +142,7 @@ fn bearer(token: &str) -> [(&'static str, String); 1] {
 }
 
 /// The keys of a signer in a file, and a server that checks everything again at short intervals.
-fn with_frequent_rechecks(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
+fn with_frequent_rechecks(signer: &Signer) -> (KeyFile, impl FnOnce(&mut ServerSettings)) {
     let (file, trust) = with_issuer(signer);
     let change = |settings: &mut ServerSettings| {
         trust(settings);
@@ -155,7 +154,7 @@ fn with_frequent_rechecks(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerS
 }
 
 /// The same, but the server checks callers again only after a change.
-fn with_rechecks_on_change(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
+fn with_rechecks_on_change(signer: &Signer) -> (KeyFile, impl FnOnce(&mut ServerSettings)) {
     let (file, often) = with_frequent_rechecks(signer);
     let change = |settings: &mut ServerSettings| {
         often(settings);
@@ -184,7 +183,7 @@ async fn a_watch_ends_when_the_key_of_its_token_is_no_longer_trusted() {
     let (file, change) = with_frequent_rechecks(&signer);
     let served = Served::start_by(NamespacePolicy::of(&["n"]), None, change).await;
     let mut watch = watch_by(&served, &signer.token(|_| {})).await;
-    std::fs::write(file, Signer::new("key-2").key_set()).unwrap();
+    std::fs::write(&file, Signer::new("key-2").key_set()).unwrap();
     assert_eq!(watch.next().await, None);
 }
 

@@ -30,9 +30,9 @@ impl Pair {
 #[tokio::test]
 async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     let Pair { primary: _primary, standby, database, read_from, direct } = Pair::start().await;
-    let key = std::env::temp_dir().join(format!("registry-key-{}", uuid::Uuid::new_v4()));
-    std::fs::write(&key, KeyPair::generate().unwrap().serialize_pem()).unwrap();
-    let key = format!("--registry-token-key-file={}", key.display());
+    let file = std::env::temp_dir().join(format!("registry-key-{}", uuid::Uuid::new_v4()));
+    std::fs::write(&file, KeyPair::generate().unwrap().serialize_pem()).unwrap();
+    let key = format!("--registry-token-key-file={}", file.display());
     let late = World::started(database, &["--tenant-grant", &read_from, &key]).await;
     late.until_ready().await;
     let mut web = project("web", json!({"pods": "1"}));
@@ -63,6 +63,7 @@ async fn who_was_removed_writes_nothing_through_a_standby_that_stands_still() {
     sqlx::raw_sql("SELECT pg_wal_replay_resume()").execute(&mut replay).await.unwrap();
     until("her removal is known", async || [403, 404].contains(&write().await.code)).await;
     until("it is ready again", async || late.operator().get("/readyz").await.code == 200).await;
+    std::fs::remove_file(file).unwrap();
 }
 
 #[tokio::test]

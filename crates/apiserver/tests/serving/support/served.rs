@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use runtime::{Clock, Health, Metrics, Tasks};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::{Kind, Store};
 use tokio::net::TcpListener;
@@ -42,11 +42,26 @@ impl Drop for Served {
     }
 }
 
+/// A file of keys that goes with its test.
+pub(crate) struct KeyFile(PathBuf);
+
+impl AsRef<Path> for KeyFile {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
 /// Settings of a server that trusts the keys of a signer, and the file of the keys.
-pub(crate) fn with_issuer(signer: &Signer) -> (PathBuf, impl FnOnce(&mut ServerSettings)) {
-    let file = std::env::temp_dir().join(format!("jwks-{}.json", uuid::Uuid::new_v4()));
+pub(crate) fn with_issuer(signer: &Signer) -> (KeyFile, impl FnOnce(&mut ServerSettings)) {
+    let file = KeyFile(std::env::temp_dir().join(format!("jwks-{}.json", uuid::Uuid::new_v4())));
     std::fs::write(&file, signer.key_set()).unwrap();
-    let keys = KeySource::File(file.clone());
+    let keys = KeySource::File(file.0.clone());
     let change = |settings: &mut ServerSettings| {
         let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
         settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);
