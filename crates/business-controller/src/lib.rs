@@ -96,3 +96,7 @@ mod fixtures;
 /// Whole passes against a server in memory.
 #[cfg(test)]
 mod scenarios;
+
+/// What it may do in the host cluster.
+#[cfg(test)]
+mod host_rights;
