@@ -16,8 +16,8 @@ use uuid::Uuid;
 pub(crate) const THINGS: KindId = KindId(1);
 /// Objects in cluster scope.
 pub(crate) const PLACES: KindId = KindId(2);
-/// Longest wait for something that has to happen.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Longest wait for something that has to happen. Less than the half minute after which the store tries anew by itself.
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(20);
 
 pub(crate) struct Sample(&'static str);
 

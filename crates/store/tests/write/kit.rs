@@ -274,7 +274,8 @@ impl Kit {
     }
 
     pub(crate) async fn until(&self, what: &str, condition: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        // Less than the half minute after which the store gives up by itself what nobody has answered.
+        let deadline = Instant::now() + Duration::from_secs(20);
         while !condition() {
             assert!(Instant::now() < deadline, "waited in vain until {what}: {:?}", self.store.database());
             tokio::time::sleep(Duration::from_millis(5)).await;
