@@ -3,7 +3,7 @@
 
 use crate::image::{self, IMAGES, Shipped, WrittenImage};
 use crate::programs::{BuildMode, ExecutionProfiles, PLUGIN};
-use crate::source::{Source, VERSION};
+use crate::source::{Source, UNKNOWN, VERSION};
 use crate::{OutputDirectory, Platforms, chart, oci, tell};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ pub(crate) struct ManifestSettings {
 /// The command `release`: checks the version and makes all files.
 pub(crate) fn run(settings: &ReleaseSettings) -> Result<()> {
     let source = Source::from_environment()?;
-    let notes = check(settings, &source)?;
+    let notes = check(&settings.version, &source)?;
     let into = settings.into.into.as_path();
     if into.exists() {
         std::fs::remove_dir_all(into).with_context(|| format!("empty {}", into.display()))?;
@@ -114,9 +114,13 @@ pub(crate) fn manifests(settings: &ManifestSettings) -> Result<()> {
 }
 
 /// Checks that this version can be released, and returns its notes.
-fn check(settings: &ReleaseSettings, source: &Source) -> Result<String> {
-    let version = settings.version.trim_start_matches('v');
+fn check(version: &str, source: &Source) -> Result<String> {
+    let version = version.trim_start_matches('v');
     ensure!(version == VERSION, "Cargo.toml says version {VERSION}, not {version}");
+    ensure!(
+        source.revision != UNKNOWN,
+        "which commit is this? A release is made of one: build where git is, or set SOURCE_REVISION"
+    );
     let dirty = source.revision.ends_with("-dirty");
     ensure!(!dirty, "the working tree differs from its commit: a release is made of a commit");
     let changelog = std::fs::read_to_string(source.root.join("CHANGELOG.md")).context("read CHANGELOG.md")?;
@@ -250,6 +254,19 @@ mod tests {
         assert_eq!(notes(CHANGELOG, "0.2.0").unwrap(), "### Added\n- Two.\n");
         assert!(notes(CHANGELOG, "0.1.0").unwrap_err().to_string().contains("no date"));
         assert!(notes(CHANGELOG, "0.3.0").unwrap_err().to_string().contains("write what is new"));
+    }
+
+    #[test]
+    fn a_release_has_the_version_of_its_sources_and_is_made_of_a_commit() {
+        let refused = |version: &str, revision: &str| {
+            let source = Source { root: crate::source::root(), revision: revision.to_owned(), date: 0 };
+            check(version, &source).unwrap_err().to_string()
+        };
+        assert!(refused("99.0.0", "c0ffee").contains(&format!("Cargo.toml says version {VERSION}")));
+        for version in [VERSION, &format!("v{VERSION}")] {
+            assert!(refused(version, "c0ffee-dirty").contains("differs from its commit"), "{version}");
+            assert!(refused(version, UNKNOWN).contains("which commit"), "{version}");
+        }
     }
 
     fn read(directory: &str) -> String {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 const REVISION: &str = "SOURCE_REVISION";
 /// <https://reproducible-builds.org/docs/source-date-epoch/>
 const DATE: &str = "SOURCE_DATE_EPOCH";
-const UNKNOWN: &str = "unknown";
+/// The commit where neither the environment nor git says one.
+pub(crate) const UNKNOWN: &str = "unknown";
 
 /// The version of the workspace.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
