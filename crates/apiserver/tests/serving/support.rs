@@ -191,7 +191,7 @@ impl World {
 
         let mut settings = ServerSettings::new(dir.join("tls.crt"), dir.join("tls.key"));
         settings.reload_every = Duration::from_millis(50);
-        settings.drain = Duration::from_secs(10);
+        settings.drain = Duration::from_mins(1);
         let keys = KeySource::File(dir.join("jwks.json"));
         let issuer = JwtSettings::new(ISSUER, vec![AUDIENCE.to_owned()], keys);
         settings.authentication.issuers = IssuerSettings::Inline(vec![issuer]);

@@ -19,7 +19,7 @@ pub(crate) async fn terminate_writer(sql: &mut PgConnection) {
     sqlx::query("SELECT pg_terminate_backend($1)").bind(pid).execute(&mut *sql).await.unwrap();
     let deadline = Instant::now() + Duration::from_secs(30);
     while pid_of_writer(sql).await == pid {
-        assert!(Instant::now() < deadline);
+        assert!(Instant::now() < deadline, "backend {pid:?} of the writer does not end");
     }
 }
 
@@ -159,7 +159,7 @@ async fn standby(sql: &mut PgConnection, name: &'static str) {
         if now == name {
             return;
         }
-        assert!(Instant::now() < deadline);
+        assert!(Instant::now() < deadline, "synchronous_standby_names stays {now:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
