@@ -173,7 +173,7 @@ async fn a_watch_ends_with_its_token() {
     let signer = Signer::new("key-1");
     let (_file, change) = with_frequent_rechecks(&signer);
     let served = Served::start_by(NamespacePolicy::of(&["n"]), None, change).await;
-    let mut watch = watch_by(&served, &signer.token(|claims| claims["exp"] = json!(now() + 5))).await;
+    let mut watch = watch_by(&served, &signer.token(|claims| claims["exp"] = json!(now() + 10))).await;
     assert_eq!(watch.next().await, None, "without a word: a new token goes on where it was");
 }
 

@@ -335,7 +335,7 @@ async fn a_session_is_refreshed_with_a_refresh_token_that_is_good_once_until_its
 
 #[tokio::test]
 async fn a_session_ends_with_its_token_or_at_its_absolute_end() {
-    let world = World::with(&["--console-session-lifetime=5s"]).await;
+    let world = World::with(&["--console-session-lifetime=10s"]).await;
     let mut browser = world.logged_in().await;
     assert_eq!(session(&mut browser).await.code, 200);
     until("the absolute end", async || session(&mut browser).await.code == 401).await;
@@ -484,7 +484,7 @@ async fn a_watch_is_told_over_a_socket_of_our_own_pages_until_the_token_ends() {
         assert_eq!(browser.watch(&headers).await.err(), Some(code), "{headers:?}");
     }
     assert_eq!(world.browser().watch(&OURS[..1]).await.err(), Some(401));
-    world.provider.now_it(|conduct| conduct.lifetime = 6);
+    world.provider.now_it(|conduct| conduct.lifetime = 15);
     let mut browser = world.logged_in().await;
     let mut socket = browser.watch(&OURS[..1]).await.unwrap();
     browser.post(PROJECTS, Some(project("web", json!({"pods": "1"})))).await.json(201);
