@@ -105,11 +105,6 @@ impl PatroniNode {
             text.lines().next().unwrap_or_default().parse().context("postmaster.pid holds no pid")?;
         kill(Pid::from_raw(pid), Signal::SIGKILL).with_context(|| format!("kill postgres, process {pid}"))
     }
-
-    /// Where its PostgreSQL listens, whatever becomes of its network.
-    pub fn own_port(&self) -> u16 {
-        self.ports.postgres.own
-    }
 }
 
 #[derive(Clone, Debug)]
