@@ -1,9 +1,11 @@
-//! What the controller's `ServiceAccount` may do in the host cluster, as deploy/ says. docs/security.md promises it.
+//! What our programs' accounts and people may do in the host cluster, as deploy/ says. docs/security.md promises it.
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-const RIGHTS: &str = include_str!("../../../deploy/base/rights/business-controller.yaml");
+const CONTROLLER: &str = include_str!("../../../deploy/base/rights/business-controller.yaml");
+const API: &str = include_str!("../../../deploy/base/rights/business-api.yaml");
+const PEOPLE: &str = include_str!("../../../deploy/base/rights/tenants.yaml");
 const GROUP: &str = "business.tkestack.io";
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
@@ -19,26 +21,30 @@ impl GrantedRule {
     }
 }
 
-fn objects() -> Vec<Value> {
-    serde_yaml_ng::Deserializer::from_str(RIGHTS).map(|object| Value::deserialize(object).unwrap()).collect()
+fn objects(manifest: &str) -> Vec<Value> {
+    serde_yaml_ng::Deserializer::from_str(manifest)
+        .map(|object| Value::deserialize(object).unwrap())
+        .collect()
 }
 
-fn rules() -> Vec<GrantedRule> {
+fn rules(manifest: &str) -> Vec<GrantedRule> {
     let mut rules = Vec::new();
-    for role in objects().iter().filter(|object| object["rules"].is_array()) {
+    for role in objects(manifest).iter().filter(|object| object["rules"].is_array()) {
         let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
         for rule in role["rules"].as_array().unwrap() {
             rules.push(GrantedRule { namespace: namespace.clone(), rule: rule.clone() });
         }
     }
-    assert!(rules.len() > 5, "{} rules", rules.len());
+    assert!(!rules.is_empty());
     rules
 }
 
 /// What all rules together let it write of a resource of ours.
 fn writes_of(resource: &str) -> String {
     let mut verbs = Vec::new();
-    for rule in rules().iter().filter(|rule| rule.has("apiGroups", GROUP) && rule.has("resources", resource))
+    for rule in rules(CONTROLLER)
+        .iter()
+        .filter(|rule| rule.has("apiGroups", GROUP) && rule.has("resources", resource))
     {
         verbs.extend(WRITES.into_iter().filter(|verb| rule.has("verbs", verb)));
     }
@@ -49,7 +55,7 @@ fn writes_of(resource: &str) -> String {
 
 #[test]
 fn the_controller_has_the_roles_of_this_file_alone() {
-    let objects = objects();
+    let objects = objects(CONTROLLER);
     let roles: Vec<(&Value, &Value)> = objects
         .iter()
         .filter(|object| object["rules"].is_array())
@@ -68,7 +74,7 @@ fn the_controller_has_the_roles_of_this_file_alone() {
 
 #[test]
 fn the_controller_makes_no_budget_and_changes_no_tenant() {
-    for GrantedRule { rule, .. } in rules() {
+    for GrantedRule { rule, .. } in rules(CONTROLLER) {
         for list in ["apiGroups", "resources", "verbs"] {
             let words = rule[list].as_array().unwrap();
             let too_much = ["*", "grant", "bind", "escalate", "impersonate"];
@@ -89,7 +95,7 @@ fn the_controller_makes_no_budget_and_changes_no_tenant() {
 
 #[test]
 fn the_controller_reads_the_secrets_of_seals_and_of_member_clusters_alone() {
-    let of_secrets = rules().into_iter().filter(|rule| rule.has("resources", "secrets"));
+    let of_secrets = rules(CONTROLLER).into_iter().filter(|rule| rule.has("resources", "secrets"));
     let reads: Vec<(Option<String>, Value)> = of_secrets
         .filter(|rule| ["get", "list", "watch"].iter().any(|verb| rule.has("verbs", verb)))
         .map(|rule| (rule.namespace, rule.rule["resourceNames"].clone()))
@@ -100,4 +106,30 @@ fn the_controller_reads_the_secrets_of_seals_and_of_member_clusters_alone() {
         in_namespace("tke-business-members", Value::Null),
     ];
     assert_eq!(reads, expected);
+}
+
+#[test]
+fn nobody_else_writes_what_the_controller_says() {
+    for GrantedRule { rule, .. } in rules(PEOPLE) {
+        for resource in rule["resources"].as_array().unwrap() {
+            let resource = resource.as_str().unwrap();
+            let (_object, part) = resource.split_once('/').unwrap_or_default();
+            assert!(!["*", "status", "finalize", "capacity", "pullcredential"].contains(&part), "{rule}");
+            assert_ne!(resource, "*", "{rule}");
+        }
+    }
+}
+
+#[test]
+fn the_api_server_asks_who_is_who_and_acts_as_nobody() {
+    let bound: Vec<Value> = objects(API).iter().map(|object| object["roleRef"]["name"].clone()).collect();
+    let bound: Vec<&str> = bound.iter().filter_map(Value::as_str).collect();
+    let expected =
+        ["system:auth-delegator", "extension-apiserver-authentication-reader", "business-api:identity"];
+    assert_eq!(bound, expected);
+    let own: Vec<Value> = rules(API).into_iter().map(|granted| granted.rule).collect();
+    let kube_system = json!({
+        "apiGroups": [""], "resources": ["namespaces"], "resourceNames": ["kube-system"], "verbs": ["get"],
+    });
+    assert_eq!(own, [kube_system]);
 }

@@ -97,6 +97,6 @@ mod fixtures;
 #[cfg(test)]
 mod scenarios;
 
-/// What it may do in the host cluster.
+/// What programs and people may do in the host cluster.
 #[cfg(test)]
 mod host_rights;
