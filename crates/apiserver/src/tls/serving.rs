@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_is_told_and_told_anew_when_the_certificate_is_renewed() {
+    async fn the_end_is_told_anew_when_the_certificate_is_renewed_and_not_when_it_is_broken() {
         let dir = std::env::temp_dir().join(format!("serving-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         write(&dir, 2001);
@@ -143,7 +143,15 @@ mod tests {
         let certificate =
             ServingCertificate::load(dir.join("tls.crt"), dir.join("tls.key"), end).await.unwrap();
         assert!(metrics.encode().contains("end{} 999993600"), "{}", metrics.encode());
+        std::fs::write(dir.join("tls.crt"), "half a certificate").unwrap();
+        assert!(certificate.reload().await.is_err());
         write(&dir, 2031);
+        let of_another = KeyPair::generate().unwrap().serialize_pem();
+        let own = std::fs::read(dir.join("tls.key")).unwrap();
+        std::fs::write(dir.join("tls.key"), of_another).unwrap();
+        assert!(certificate.reload().await.is_err());
+        assert!(metrics.encode().contains("end{} 999993600"), "the one before stays: {}", metrics.encode());
+        std::fs::write(dir.join("tls.key"), own).unwrap();
         assert!(certificate.reload().await.unwrap());
         assert!(metrics.encode().contains("end{} 1946678400"), "{}", metrics.encode());
         assert_eq!(end_of_pem(&std::fs::read(dir.join("tls.crt")).unwrap()), Some(1_946_678_400));
