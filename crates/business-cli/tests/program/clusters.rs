@@ -341,7 +341,7 @@ fn secret_of_join() -> Response {
 }
 
 fn new_token() -> Response {
-    (200, json!({"status": {"token": "new", "expirationTimestamp": "2030-01-01T00:00:00Z"}}))
+    (200, json!({"status": {"token": "new", "expirationTimestamp": "2099-01-01T00:00:00Z"}}))
 }
 
 #[test]
