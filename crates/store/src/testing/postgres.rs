@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -63,7 +62,6 @@ const MOUNTER: &str = r#"mount -t tmpfs -o "size=$1,uid=$3,mode=0700" tmpfs "$2"
 exec setpriv --reuid "$user" --clear-groups -- "$@""#;
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
-static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A database on the server that all tests of the process share: the one at `TEST_DATABASE_URL`, or one that is started
 /// for them.
@@ -199,7 +197,8 @@ impl Server {
 
     /// A new database without a schema.
     pub async fn empty_database(&self) -> Result<Database, TestError> {
-        let name = format!("store_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        // A server that is not ours keeps what earlier processes have made, and pids come again.
+        let name = format!("store_{}", Uuid::new_v4().simple());
         let mut admin = self.admin().await?;
         sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}"))).execute(&mut admin).await?;
         Ok(Database { url: self.url(&name) })
