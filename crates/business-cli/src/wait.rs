@@ -63,7 +63,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_away_for_a_while_is_waited_for() {
         let mut checks = 0;
-        let found = until("it is so", Duration::from_secs(5), async || {
+        let found = until("it is so", Duration::from_mins(1), async || {
             checks += 1;
             match checks {
                 1 => Err(busy()),

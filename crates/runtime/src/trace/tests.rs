@@ -141,7 +141,7 @@ async fn a_collector_that_is_gone_or_refuses_costs_traces_and_nothing_else() {
     for _ in 0..5_000 {
         drop(tracer.begin(|| None));
     }
-    assert!(before.elapsed() < Duration::from_secs(2), "nobody waits");
+    assert!(before.elapsed() < Duration::from_secs(10), "nobody waits: {:?}", before.elapsed());
     let text = metrics.encode();
     let dropped = text.lines().find_map(|line| line.strip_prefix("trace_spans_dropped_total ")).unwrap();
     assert!(dropped.parse::<u64>().unwrap() >= 3_000, "{dropped}");
