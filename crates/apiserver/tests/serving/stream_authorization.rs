@@ -168,6 +168,19 @@ async fn watch_by(served: &Served, token: &str) -> WatchClient {
     WatchClient::open(served, &[(name, &value)]).await
 }
 
+/// A watch of bob, whom kube-apiserver knows by the token `good`. His right is checked again at short intervals.
+async fn watch_by_bob() -> (Arc<KubeApi>, KeyFile, Served, WatchClient) {
+    let kube = KubeApi::new();
+    kube.know_token("good", json!({"username": "bob", "groups": ["system:authenticated"]}));
+    kube.allow(|spec| spec["user"] == "bob");
+    kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
+    let signer = Signer::new("key-1");
+    let (file, change) = with_frequent_rechecks(&signer);
+    let served = Served::start_by(NamespacePolicy::of(&["n"]), Some(kube.client()), change).await;
+    let watch = watch_by(&served, "good").await;
+    (kube, file, served, watch)
+}
+
 #[tokio::test]
 async fn a_watch_ends_with_its_token() {
     let signer = Signer::new("key-1");
@@ -260,14 +273,7 @@ async fn who_does_not_read_meanwhile_is_not_told_afterwards() {
 
 #[tokio::test]
 async fn a_watch_ends_with_its_right_and_not_with_kube_apiserver() {
-    let kube = KubeApi::new();
-    kube.know_token("good", json!({"username": "bob", "groups": ["system:authenticated"]}));
-    kube.allow(|spec| spec["user"] == "bob");
-    kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
-    let signer = Signer::new("key-1");
-    let (_file, change) = with_frequent_rechecks(&signer);
-    let served = Served::start_by(NamespacePolicy::of(&["n"]), Some(kube.client()), change).await;
-    let mut watch = watch_by(&served, "good").await;
+    let (kube, _file, served, mut watch) = watch_by_bob().await;
     kube.down.store(true, Ordering::SeqCst);
     served.create("a").await;
     assert_eq!(watch.next().await.unwrap()["type"], "ADDED", "nobody says that he may not");
@@ -290,14 +296,7 @@ async fn a_watch_ends_with_its_right_and_not_with_kube_apiserver() {
 
 #[tokio::test]
 async fn events_go_on_while_it_is_being_asked_whether_they_may() {
-    let kube = KubeApi::new();
-    kube.know_token("good", json!({"username": "bob", "groups": ["system:authenticated"]}));
-    kube.allow(|spec| spec["user"] == "bob");
-    kube.trust(&Ca::new("clients"), &Ca::new("proxy"), &[]);
-    let signer = Signer::new("key-1");
-    let (_file, change) = with_frequent_rechecks(&signer);
-    let served = Served::start_by(NamespacePolicy::of(&["n"]), Some(kube.client()), change).await;
-    let mut watch = watch_by(&served, "good").await;
+    let (kube, _file, served, mut watch) = watch_by_bob().await;
     let held = kube.hold_tokens().await;
     let before = kube.token_reviews.load(Ordering::SeqCst);
     until("somebody asks", async || kube.token_reviews.load(Ordering::SeqCst) > before).await;
