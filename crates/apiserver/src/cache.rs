@@ -102,14 +102,6 @@ impl<K: Eq + Hash + Clone, V: Clone> AnswerCache<K, V> {
         fetched.await.value.clone()
     }
 
-    /// The answer for a key, if it was fetched and has not expired.
-    pub(crate) fn get(&self, key: &K) -> Option<V> {
-        let now = Instant::now();
-        let inner = self.lock();
-        let answer = inner.slots.get(key)?.cell.get()?;
-        (answer.until > now).then(|| answer.value.clone())
-    }
-
     /// The cell of the key's slot, and the slot's number. The cell is filled and valid, being filled, or new.
     fn cell(&self, key: &K) -> (Arc<OnceCell<CachedAnswer<V>>>, u64) {
         let now = Instant::now();
