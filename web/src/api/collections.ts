@@ -2,7 +2,7 @@
 
 import { createEffect, createMemo, createRoot, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "./client";
-import { sessionState } from "./session";
+import { identityOf, sessionState } from "./session";
 import { ApiError } from "./status";
 import type { MemberCluster, Namespace, Platform, Project, Tenant } from "./types";
 import { type Collection, subscribe } from "../live/store";
@@ -33,12 +33,12 @@ export const isOperator = createRoot(() => {
   const [may, setMay] = createSignal(false);
   const who = createMemo(() => {
     const state = sessionState();
-    return state.is === "loggedIn" ? state.session.username : state.is === "offline" ? undefined : "";
+    return state.is === "loggedIn" ? identityOf(state.session) : state.is === "offline" ? undefined : "";
   });
-  createEffect(on(who, (name) => {
+  createEffect(on(who, (identity) => {
     // Keep the last answer while the server is offline.
-    if (name === undefined) return;
-    if (name === "") return void setMay(false);
+    if (identity === undefined) return;
+    if (identity === "") return void setMay(false);
     const asking = new AbortController();
     onCleanup(() => asking.abort());
     void isAllowed(() => request(`${GROUP}/memberclusters?limit=1`, { signal: asking.signal }), asking.signal).then(

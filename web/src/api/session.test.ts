@@ -12,6 +12,7 @@ let lives: number;
 let ahead: number;
 let giver: "gives" | "refuses" | "is away" | "says no" | "has no provider";
 let username: string;
+let groups: string[];
 let asked: string[];
 let channels: FakeChannel[];
 
@@ -28,7 +29,7 @@ class FakeChannel {
 
 const iso = (when: number) => new Date(when).toISOString();
 const json = (code: number, body: object) => new Response(JSON.stringify(body), { status: code });
-const session = () => json(200, { username, groups: [], issuer: "local", expires: iso(token), ends: iso(ends) });
+const session = () => json(200, { username, groups, issuer: "local", expires: iso(token), ends: iso(ends) });
 const status = (code: number) => json(code, { kind: "Status", code, message: `no: ${code}` });
 
 async function server(path: string): Promise<Response> {
@@ -45,6 +46,7 @@ async function server(path: string): Promise<Response> {
     return session();
   }
   if (now >= token) return status(401);
+  if (path.startsWith("/apis/things")) return json(200, { metadata: { resourceVersion: "1" }, items: [] });
   return path === "/console/session" ? session() : json(200, {});
 }
 
@@ -56,7 +58,7 @@ async function fresh() {
 beforeEach(() => {
   vi.useFakeTimers({ now: START });
   [token, ends, lives, ahead] = [START + 300_000, START + 12 * HOUR, 300_000, 0];
-  [giver, username, asked, channels] = ["gives", "alice", [], []];
+  [giver, username, groups, asked, channels] = ["gives", "alice", [], [], []];
   vi.stubGlobal("BroadcastChannel", FakeChannel);
   vi.stubGlobal("navigator", { locks: { request: (_: string, work: () => unknown) => work() } });
   vi.stubGlobal("fetch", server);
@@ -270,4 +272,24 @@ it("tells a server that says no from one that is away", async () => {
   giver = "gives";
   await vi.advanceTimersByTimeAsync(5_000);
   expect(sessionState().is).toBe("loggedIn");
+});
+
+it("reads everything anew when a new token says that the user is in other groups", async () => {
+  vi.stubGlobal("WebSocket", class { close() {} });
+  const { checkSession } = await fresh();
+  const { createRoot } = await import("solid-js");
+  const { closeAll, subscribe } = await import("../live/store");
+  groups = ["a", "b"];
+  await checkSession();
+  createRoot(() => subscribe("/apis/things"));
+  const lists = () => asked.filter((what) => what.startsWith("things")).length;
+  groups = ["b", "a"];
+  await checkSession();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(lists()).toBe(1);
+  groups = ["b", "c"];
+  await checkSession();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(lists()).toBe(2);
+  closeAll();
 });

@@ -1,7 +1,7 @@
 /** The session of the user. Its credentials are in HttpOnly cookies; scripts only see what the server says about it. */
 
 import { createSignal } from "solid-js";
-import { closeAll } from "../live/store";
+import { closeAll, relistAll } from "../live/store";
 import { Offline, onUnauthorized, request } from "./client";
 import { ApiError, isRejection } from "./status";
 
@@ -51,9 +51,15 @@ const tabs = new BroadcastChannel("business-console-session");
 let timer: ReturnType<typeof setTimeout> | undefined;
 let warningTimer: ReturnType<typeof setTimeout> | undefined;
 let username: string | undefined;
+let identity = "";
 let pendingCheck: Promise<void> | undefined;
 /** When to refresh the current token; computed when the token is first seen. */
 let refreshPlan = { expires: "", due: 0 };
+
+/** Who the API takes the user for. A refreshed token may have other groups. */
+export function identityOf({ username, issuer, groups }: Session): string {
+  return JSON.stringify([username, issuer, [...groups].sort()]);
+}
 
 /** Asks the server who is logged in. Concurrent callers share one check. */
 export function checkSession(): Promise<void> {
@@ -125,8 +131,11 @@ function acceptSession(session: Session): void {
   // Drop everything that another user has loaded.
   if (username !== undefined && username !== session.username) clearSession("loggedOut");
   const comes = username === undefined;
+  const before = identity;
   username = session.username;
+  identity = identityOf(session);
   setState({ is: "loggedIn", session });
+  if (!comes && identity !== before) relistAll();
   const [expires, ends] = [Date.parse(session.expires), Date.parse(session.ends)];
   scheduleCheck(expires < ends ? refreshTime(session) : ends);
   scheduleWarning(ends);

@@ -190,3 +190,39 @@ it("does nothing more once it is stopped", async () => {
   await vi.advanceTimersByTimeAsync(60_000);
   expect([FakeSocket.all.length, seen.asked.length]).toEqual([1, 1]);
 });
+
+it("lists anew after a long silence: what its user sees may have changed while the machine slept", async () => {
+  const { seen } = story([page(7, ["a"]), page(20, ["b"])]);
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.onopen?.();
+  vi.setSystemTime(Date.now() + 3_600_000);
+  FakeSocket.all[0]?.close();
+  await vi.advanceTimersByTimeAsync(250);
+  expect([...seen.names]).toEqual(["b"]);
+  expect(FakeSocket.all[1]?.url).toContain("resourceVersion=20");
+});
+
+it("lists anew when it is told to, and hears no more of what it did before", async () => {
+  const { feed, seen } = story([page(7, ["a"]), page(8, ["a", "b"])]);
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.onopen?.();
+  feed.relist();
+  await vi.advanceTimersByTimeAsync(0);
+  FakeSocket.all[0]?.says("DELETED", "b", 9);
+  expect([...seen.names]).toEqual(["a", "b"]);
+  FakeSocket.all[1]?.onopen?.();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect([FakeSocket.all.length, seen.asked.length, seen.states.map(({ at }) => at).join()]).toEqual([2, 2, "live,live"]);
+});
+
+it("takes the newer of two lists, whichever ends first", async () => {
+  const ends: ((list: unknown) => void)[] = [];
+  const slow = () => new Promise((resolve) => ends.push(resolve));
+  const { feed, seen } = story([slow, slow]);
+  feed.relist();
+  ends[1]?.(page(9, ["new"])());
+  await vi.advanceTimersByTimeAsync(0);
+  ends[0]?.(page(8, ["old"])());
+  await vi.advanceTimersByTimeAsync(0);
+  expect([[...seen.names], FakeSocket.all.length]).toEqual([["new"], 1]);
+});

@@ -78,6 +78,8 @@ const BACKOFF_MS = [250, 500, 1000, 2000, 5000, 10_000] as const;
 export class Feed<T extends Resource> {
   #stopped = false;
   #attempts = 0;
+  /** Counts the lists: what an earlier one still brings is ignored. */
+  #lists = 0;
   /** Whether a list has succeeded. */
   #isRead = false;
   #socket: WebSocket | undefined;
@@ -106,8 +108,22 @@ export class Feed<T extends Resource> {
     this.#socket?.close();
   }
 
+  /** Lists again. The user may see other objects than before, of which a watch that is resumed tells nothing. */
+  relist(): void {
+    if (this.#stopped) return;
+    clearTimeout(this.#timer);
+    clearTimeout(this.#idleTimer);
+    const socket = this.#socket;
+    this.#socket = undefined;
+    socket?.close();
+    void this.#list();
+  }
+
   async #list(): Promise<void> {
     const items: T[] = [];
+    this.#lists += 1;
+    const list = this.#lists;
+    const isOver = () => this.#stopped || list !== this.#lists;
     try {
       let revision = "";
       let next = "";
@@ -115,17 +131,17 @@ export class Feed<T extends Resource> {
         // pretty=0: the server indents JSON for browsers by default.
         const query = `limit=${PAGE}&pretty=0${next && `&continue=${encodeURIComponent(next)}`}`;
         const page = await this.ask<List<T>>(`${this.path}?${query}`, { signal: this.#abort.signal });
+        if (isOver()) return;
         items.push(...page.items);
         revision = page.metadata.resourceVersion;
         next = page.metadata.continue ?? "";
       } while (next !== "");
-      if (this.#stopped) return;
       this.#lastHeard = Date.now();
       this.#isRead = true;
       this.sink.replace(items);
       this.#watch(revision);
     } catch (error) {
-      if (this.#stopped) return;
+      if (isOver()) return;
       if (error instanceof ApiError && error.code < 500 && !TRANSIENT_CODES.has(error.code)) {
         this.sink.state({ at: "refused", error, retry: () => this.#restart() });
       } else {
@@ -167,12 +183,16 @@ export class Feed<T extends Resource> {
       setDeadline(IDLE_TIMEOUT_MS);
     };
     setDeadline(OPEN_TIMEOUT_MS);
+    // A socket that was given up may bring more until it is closed.
+    const isCurrent = () => this.#socket === socket;
     socket.onopen = () => {
+      if (!isCurrent()) return;
       onTraffic();
       this.#attempts = 0;
       this.sink.state({ at: "live" });
     };
     socket.onmessage = ({ data }: MessageEvent<string>) => {
+      if (!isCurrent()) return;
       onTraffic();
       const event = JSON.parse(data) as WatchEvent<T>;
       switch (event.type) {
@@ -195,9 +215,12 @@ export class Feed<T extends Resource> {
     socket.onclose = () => cut("cut.closed");
   }
 
-  /** After a failed attempt lists instead: a WebSocket that does not open gives no reason, a list does. */
+  /**
+   * After a failed attempt lists instead: a WebSocket that does not open gives no reason, a list does. So it does after a long silence, as of
+   * a machine that slept: the server tells only open watches that their user sees something else.
+   */
   #resume(revision: string): void {
-    if (this.#attempts > 1) void this.#list();
+    if (this.#attempts > 1 || Date.now() - this.#lastHeard > IDLE_TIMEOUT_MS) void this.#list();
     else this.#watch(revision);
   }
 

@@ -48,6 +48,11 @@ export function closeAll(): void {
   for (const [path, shared] of collections) closeCollection(path, shared);
 }
 
+/** Lists all collections again: the same user may see other objects. */
+export function relistAll(): void {
+  for (const { feed } of collections.values()) feed.relist();
+}
+
 function closeCollection(path: string, shared: SharedCollection): void {
   shared.feed.stop();
   if (collections.get(path) === shared) collections.delete(path);
