@@ -47,16 +47,28 @@ export const isOperator = createRoot(() => {
   return may;
 });
 
-/** Sends a request until it succeeds or is forbidden. Any other failure says nothing about the rights, so it is retried. */
+/** Whether a request is not forbidden. Any other failure says nothing about the rights, so it is retried. */
 export async function isAllowed(ask: () => Promise<unknown>, signal: AbortSignal): Promise<boolean> {
+  try {
+    await retried(ask, signal, (error) => error instanceof ApiError && error.code === 403);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Sends a request until it succeeds or its failure is final. Rejects with that failure, or when the signal is aborted. */
+export async function retried<T>(
+  ask: () => Promise<T>, signal: AbortSignal, isFinal: (error: unknown) => boolean, onFailure: (error: unknown) => void = () => {},
+): Promise<T> {
   for (;;) {
     try {
-      await ask();
-      return true;
+      return await ask();
     } catch (error) {
-      if (signal.aborted || (error instanceof ApiError && error.code === 403)) return false;
+      if (signal.aborted || isFinal(error)) throw error;
+      onFailure(error);
     }
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    if (signal.aborted) return false;
+    signal.throwIfAborted();
   }
 }

@@ -12,6 +12,7 @@ import { chargeOf, compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
 import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
+import { createNames } from "../ui/lookup";
 import { LimitsFields, clusterChoices, remainingText } from "../ui/limits";
 import { type ConflictHandler, fromTo } from "../ui/conflict";
 import { PageHeader, ResourceBoundary } from "../ui/parts";
@@ -78,7 +79,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
   const all = projects();
   const above = () => (isSeveral() ? (base().spec?.parentProjectName ?? "") : (namespace ?? ""));
   const offered = clusterChoices(() => base().spec?.parentProjectName ?? "", () => true);
-  const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered()])].sort(compareNames) : Object.keys(before()));
+  const choices = () => (isSeveral() ? [...new Set([...Object.keys(before()), ...offered.names()])].sort(compareNames) : Object.keys(before()));
   const charged = createMemo(() => chargedFor(props.plural, base()));
   /** A root project takes its budget from its tenant. */
   const ruled = props.plural === "projects" ? tenants() : undefined;
@@ -120,7 +121,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
       <PageHeader title={t("form.change", { name })} under={namespace ?? ""} />
       <DryRunForm sent={sent()} verdict={verdict()} label={t("form.save")} incomplete={t(isIncomplete() ? "form.incomplete.amount" : "people.unchanged")} done={() => navigate(back())} cancel={back()} onConflict={onConflict}>
         <Show when={isSeveral()}><NamedFields named={named()} set={setNamed} /></Show>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={isSeveral()} set={setLimits} before={before()} left={left} />
+        <LimitsFields limits={limits()} choices={choices()} why={isSeveral() ? offered.why() : undefined} isSeveral={isSeveral()} set={setLimits} before={before()} left={left} />
         <Show when={takenOut().length > 0}><p class="notice" role="status">{t("form.limits.none", { limits: takenOut().join(", ") })}</p></Show>
       </DryRunForm>
     </>
@@ -128,7 +129,7 @@ function ChangeForm(props: { object: Changed; plural: Changeable; path: string }
 }
 
 function NamedFields(props: { named: Named; set: (named: Named) => void }) {
-  const [templates] = createResource(() => request<{ items: Resource[] }>(`${GROUP}/namespacetemplates`).catch(() => ({ items: [] })));
+  const templates = createNames(`${GROUP}/namespacetemplates`);
   return (
     <>
       <label class="field">
@@ -140,7 +141,7 @@ function NamedFields(props: { named: Named; set: (named: Named) => void }) {
         <input list="templates" autocomplete="off" value={props.named.template} onInput={(event) => props.set({ ...props.named, template: event.currentTarget.value })} />
         <small>{t("form.template.help")}</small>
       </label>
-      <datalist id="templates"><For each={templates.latest?.items}>{({ metadata }) => <option value={metadata.name} />}</For></datalist>
+      <datalist id="templates"><For each={templates.names()}>{(name) => <option value={name} />}</For></datalist>
     </>
   );
 }

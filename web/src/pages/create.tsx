@@ -66,7 +66,7 @@ export function Create() {
   const left = (cluster: string, resource: string) => remainingText("form.left", source(), cluster, resource);
   const longest = () => longestName(params.what, limits()[0]?.cluster ?? "");
   const navigate = useNavigate();
-  offerLimited(source, choices, limits, setLimits);
+  offerLimited(source, choices.names, limits, setLimits);
   const sent = createMemo(() => (isLacking() ? undefined : outgoing(params.what, { ...draft, tenant: isRoot() ? tenant() : "" }, limits())));
   const verdict = createDryRun(sent);
   const done = () => {
@@ -93,7 +93,7 @@ export function Create() {
         <Show when={isRoot()}>
           <TenantField names={known()} all={ruled.objects()} value={tenant()} onChange={(value) => change("tenant", value)} />
         </Show>
-        <LimitsFields limits={limits()} choices={choices()} isSeveral={params.what === "project"} set={setLimits} left={left} />
+        <LimitsFields limits={limits()} choices={choices.names()} why={choices.why()} isSeveral={params.what === "project"} set={setLimits} left={left} />
       </DryRunForm>
     </>
   );
@@ -122,7 +122,7 @@ function TenantField(props: { names: readonly string[]; all: ReadonlyMap<string,
 
 /** Chooses clusters and offers rows for the limited resources, as soon as the parent or the tenant is known. */
 function offerLimited(
-  source: () => BudgetSource | undefined, choices: () => string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
+  source: () => BudgetSource | undefined, choices: () => readonly string[], limits: () => readonly ClusterLimits[], set: (limits: readonly ClusterLimits[]) => void,
 ): void {
   /** What was offered for the clusters that are chosen now. A cluster that is chosen again later is offered its rows again. */
   let offered: ReadonlySet<string> = new Set();

@@ -1,5 +1,5 @@
 import { useParams } from "@solidjs/router";
-import { For, Show, batch, createEffect, createResource, createSignal, on, untrack } from "solid-js";
+import { For, Show, batch, createEffect, createSignal, on, untrack } from "solid-js";
 import { request } from "../api/client";
 import { pathOfRoute } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
@@ -7,6 +7,7 @@ import { formatDateTime, formatTimeOfDay, t } from "../i18n/messages";
 import type { ManagedFields } from "../live/feed";
 import { type ObjectWithConditions, fieldPathsOf } from "../live/recent";
 import { CopyButton } from "../ui/copy";
+import { createLatest } from "../ui/lookup";
 import { Conditions, ErrorCard, ErrorText, PageHeader, RetryButton } from "../ui/parts";
 import { yamlOf } from "../ui/yaml";
 
@@ -79,14 +80,14 @@ function Parts(props: { fields: ManagedFields }) {
 }
 
 function Shown(props: { object: ObjectWithConditions; read: number; retry: () => void }) {
-  const [yaml] = createResource(() => props.object, (object) => {
+  const yaml = createLatest(() => props.object, (object) => {
     const { managedFields: _, ...metadata } = object.metadata;
     return yamlOf({ ...object, metadata });
   });
   return (
     <>
       <PageHeader title={t("review.title", { name: props.object.metadata.name })} under={props.object.kind ?? ""}>
-        <CopyButton text={yaml.latest ?? ""} />
+        <CopyButton text={yaml() ?? ""} />
         <button class="button" type="button" onClick={() => props.retry()}>{t("review.again")}</button>
       </PageHeader>
       <p class="quiet" role="status">{t("review.read", { time: formatTimeOfDay(props.read) })}</p>
@@ -112,7 +113,7 @@ function Shown(props: { object: ObjectWithConditions; read: number; retry: () =>
       </div>
       <section class="card" aria-label={t("review.yaml")}>
         <h2>{t("review.yaml")}</h2>
-        <pre tabindex="0">{yaml.latest}</pre>
+        <pre tabindex="0">{yaml()}</pre>
       </section>
     </>
   );

@@ -1,7 +1,7 @@
 /** A form for a write: while the user types, a dry run shows whether the server would accept it, and which level would not. */
 
 import { A } from "@solidjs/router";
-import { For, type ParentProps, Show, createEffect, createResource, createSignal, on, onCleanup } from "solid-js";
+import { For, type ParentProps, Show, createEffect, createSignal, on, onCleanup } from "solid-js";
 import { isOutcomeUnknown } from "../api/client";
 import { ApiError, type LevelCause, isRejection, levelsOf } from "../api/status";
 import { ConflictError, type WriteRequest, write } from "../api/write";
@@ -9,6 +9,7 @@ import { formatExact } from "../amounts/format";
 import { refusalBarLengths } from "../budget/refusal";
 import { t } from "../i18n/messages";
 import { type ConflictHandler, ConflictNotice } from "./conflict";
+import { createLatest } from "./lookup";
 import { ApiText, ErrorText, RefusedBar, RefusedLegend, Warnings } from "./parts";
 import { formatAmount } from "./precision";
 import { createNavigationCheck } from "./navigation";
@@ -72,7 +73,7 @@ interface DryRunFormProps {
 export function DryRunForm(props: ParentProps<DryRunFormProps>) {
   const [busy, setBusy] = createSignal(false);
   const [error, setError] = createSignal<unknown>();
-  const [yaml] = createResource(() => props.sent?.body ?? {}, yamlOf);
+  const yaml = createLatest(() => props.sent?.body ?? {}, yamlOf);
   createEffect(on(() => props.sent, () => setError(undefined)));
   const stays = createNavigationCheck();
   const submit = async (event: SubmitEvent) => {
@@ -108,7 +109,7 @@ export function DryRunForm(props: ParentProps<DryRunFormProps>) {
         </div>
         <section class="card" aria-label={t("form.yaml")}>
           <h2>{t("form.yaml")}</h2>
-          <Show when={props.sent} fallback={<p class="quiet">{t("form.yaml.nothing")}</p>}><pre tabindex="0">{yaml.latest}</pre></Show>
+          <Show when={props.sent} fallback={<p class="quiet">{t("form.yaml.nothing")}</p>}><pre tabindex="0">{yaml()}</pre></Show>
         </section>
       </div>
     </div>

@@ -1,27 +1,30 @@
 /** Fields for the limits of each cluster. */
 
-import { For, Show, createResource, createUniqueId } from "solid-js";
+import { For, Show, createUniqueId } from "solid-js";
 import { formatExact } from "../amounts/format";
 import { parseAmount } from "../amounts/quantity";
-import { GROUP, request } from "../api/client";
+import { GROUP } from "../api/client";
 import { projects } from "../api/collections";
 import { type Limits, isEmptied } from "../budget/edits";
 import { type BudgetSource, remainingIn } from "../budget/remaining";
 import { type AmountRow, type ClusterLimits, emptyLimits, isDuplicate } from "../budget/form";
 import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { type Names, createNames } from "./lookup";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
 
 /** The clusters of the parent, or all that are offered. Without `registry` for a namespace, which cannot be there. */
-export function clusterChoices(parent: () => string, withRegistry: () => boolean): () => string[] {
+export function clusterChoices(parent: () => string, withRegistry: () => boolean): Names {
   const all = projects();
-  const [offers] = createResource(() => request<{ items: { metadata: { name: string } }[] }>(`${GROUP}/clusteroffers`).catch(() => ({ items: [] })));
-  return () => {
-    const above = all.objects().get(parent());
-    const names = above ? Object.keys(above.spec?.clusters ?? {}) : (offers.latest?.items.map(({ metadata }) => metadata.name) ?? []);
-    return names.filter((name) => withRegistry() || name !== "registry").sort(compareNames);
+  const offers = createNames(`${GROUP}/clusteroffers`);
+  const above = () => all.objects().get(parent());
+  const names = () => {
+    const project = above();
+    const known = project ? Object.keys(project.spec?.clusters ?? {}) : offers.names();
+    return known.filter((name) => withRegistry() || name !== "registry").sort(compareNames);
   };
+  return { names, why: () => (above() ? "" : offers.why()) };
 }
 
 /** What a project or a tenant has left, as text. Exact, since a rounded amount would be less than what fits. */
@@ -33,6 +36,8 @@ export function remainingText(key: "form.left" | "form.most", source: BudgetSour
 interface LimitsFieldsProps {
   limits: readonly ClusterLimits[];
   choices: readonly string[];
+  /** Why clusters may be missing among the choices. */
+  why?: string | undefined;
   isSeveral: boolean;
   set: (limits: readonly ClusterLimits[]) => void;
   /** The limits that are changed. */
@@ -71,6 +76,7 @@ export function LimitsFields(props: LimitsFieldsProps) {
           );
         }}
       </For>
+      <Show when={props.why}><small class="quiet" role="status">{props.why}</small></Show>
       <datalist id="resources"><For each={COMMON}>{(name) => <option value={name} />}</For></datalist>
       <Show when={props.isSeveral && free().length > 0}>
         <div><button class="button" type="button" onClick={() => props.set([...props.limits, emptyLimits(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
