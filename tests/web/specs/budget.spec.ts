@@ -42,13 +42,14 @@ test("what would fit is exact, and following it is not refused again", { tag: "@
   }
 });
 
-test("a namespace's name leaves room for its cluster's, which stands in front of it", async ({ console, platform }) => {
+test("a namespace is named after its cluster, or by the server where that would be too long", async ({ console }) => {
   const page = await console.as("bob", PAGES.newNamespace);
-  const name = page.getByRole("textbox", { name: new RegExp(`^${words("form.name")}`) }).first();
-  await expect(page.getByText(words("form.name.help", { count: "57" }))).toBeVisible();
-  await expect(name).toHaveAttribute("maxlength", "57");
-  await page.goto(platform.origin + PAGES.newProject);
-  await expect(name).toHaveAttribute("maxlength", "63");
+  const sent = page.getByRole("region", { name: words("form.yaml") });
+  await ask(page, "web", "100m");
+  await expect(sent).toContainText("name: local-web");
+  await ask(page, "n".repeat(60), "100m");
+  await expect(sent).toContainText(`generateName: ${"n".repeat(57)}-`);
+  await expect(page.getByText(words("form.fits"))).toBeVisible();
 });
 
 test("what fits is said to fit, is made, and is there to be used", async ({ console }) => {

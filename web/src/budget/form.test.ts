@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { assignClusters, isDuplicate, offeredRows } from "./form";
+import { assignClusters, isDuplicate, namespaceName, offeredRows } from "./form";
 
 const rows = (...names: string[]) => names.map((name) => ({ resource: name.replace("=", ""), amount: name.endsWith("=") ? "1" : "" }));
 
@@ -34,4 +34,14 @@ it("places each entry at a cluster of its own", () => {
 it("finds the later one of two rows of one resource", () => {
   const all = rows("cpu=", "memory", "cpu", "", "");
   expect(all.map((_, at) => isDuplicate(all, at))).toEqual([false, false, true, false, false]);
+});
+
+it("names a namespace after its cluster, or lets the server complete its name where that would be none", () => {
+  expect(namespaceName("east", "web")).toEqual({ name: "east-web" });
+  expect(namespaceName("prod.eu-1", "web")).toEqual({ generateName: "web-" });
+  expect(namespaceName("East", "web")).toEqual({ generateName: "web-" });
+  expect(namespaceName("c".repeat(253), "web")).toEqual({ generateName: "web-" });
+  expect(namespaceName("c".repeat(59), "web")).toEqual({ name: `${"c".repeat(59)}-web` });
+  expect(namespaceName("c".repeat(60), "web")).toEqual({ generateName: "web-" });
+  expect(namespaceName("east", "n".repeat(63))).toEqual({ generateName: `${"n".repeat(57)}-` });
 });

@@ -54,4 +54,20 @@ export function isDuplicate(rows: readonly AmountRow[], at: number): boolean {
   return resource !== "" && rows.findIndex((row) => row.resource === resource) < at;
 }
 
+/** The longest name of an object, and of a namespace in its cluster. */
+export const NAME_MAX = 63;
+/** The longest prefix that the server completes with five letters. */
+const PREFIX_MAX = NAME_MAX - 5;
+/** How a name may begin. */
+const LABEL_START = /^[a-z0-9][-a-z0-9]*$/;
+
+/**
+ * The name of a new Namespace: its cluster's name and its own in that cluster. A cluster's name may have dots and be longer, which a
+ * Namespace's may not: then the server completes the namespace's.
+ */
+export function namespaceName(cluster: string, namespace: string): { name: string } | { generateName: string } {
+  const name = `${cluster}-${namespace}`;
+  return LABEL_START.test(cluster) && name.length <= NAME_MAX ? { name } : { generateName: `${namespace.slice(0, PREFIX_MAX - 1)}-` };
+}
+
 const empty = (resource: string): AmountRow => ({ resource, amount: "" });

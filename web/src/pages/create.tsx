@@ -6,9 +6,10 @@ import { isOperator, projects, tenants } from "../api/collections";
 import { linkOf } from "../api/links";
 import type { Tenant } from "../api/types";
 import type { BudgetSource } from "../budget/remaining";
-import { type ClusterLimits, assignClusters, emptyLimits, filledAmounts, offeredRows } from "../budget/form";
+import { type ClusterLimits, NAME_MAX, assignClusters, emptyLimits, filledAmounts, namespaceName, offeredRows } from "../budget/form";
 import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
+import type { Resource } from "../live/feed";
 import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
 import { FieldState, JUST_CREATED } from "../ui/notfound";
 import { choiceNamed, inChoiceOrder } from "../ui/choice";
@@ -24,10 +25,6 @@ interface Draft {
   tenant: string;
 }
 
-/** The longest object name; the name of a Namespace starts with its cluster. */
-const NAME_MAX = 63;
-const longestName = (what: What, cluster: string) => (what === "namespace" && cluster ? Math.max(0, NAME_MAX - `${cluster}-`.length) : NAME_MAX);
-
 function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): WriteRequest | undefined {
   const [first] = limits;
   if (!draft.name || !first?.cluster) return undefined;
@@ -42,7 +39,7 @@ function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): W
     return { method: "POST", path: `${GROUP}/projects`, body: { apiVersion, kind: "Project", metadata: { name: draft.name }, spec } };
   }
   if (!draft.parent) return undefined;
-  const metadata = { name: `${first.cluster}-${draft.name}`, namespace: draft.parent };
+  const metadata = { ...namespaceName(first.cluster, draft.name), namespace: draft.parent };
   const spec = { clusterName: first.cluster, namespace: draft.name, hard: filledAmounts(first.amounts) };
   const path = `${GROUP}/namespaces/${encodeURIComponent(draft.parent)}/namespaces`;
   return { method: "POST", path, body: { apiVersion, kind: "Namespace", metadata, spec } };
@@ -52,48 +49,54 @@ function outgoing(what: What, draft: Draft, limits: readonly ClusterLimits[]): W
 export function Create() {
   const params = useParams<{ what: What }>();
   const [query] = useSearchParams<{ project?: string; parent?: string }>();
-  const [draft, change] = createStore<Draft>({ name: "", displayName: "", parent: query.project ?? query.parent ?? "", tenant: "" });
+  const parent = () => query.project ?? query.parent ?? "";
+  // Keyed, since Back and Forward from one form to another keep the component, but what was typed belongs to one form.
+  return <Show keyed when={`${params.what}/${parent()}`}><CreateIn what={params.what} parent={untrack(parent)} /></Show>;
+}
+
+function CreateIn({ what, parent }: { what: What; parent: string }) {
+  const [draft, change] = createStore<Draft>({ name: "", displayName: "", parent, tenant: "" });
   const [limits, setLimits] = createSignal<readonly ClusterLimits[]>([emptyLimits("")]);
-  const choices = clusterChoices(() => draft.parent, () => params.what === "project");
+  const choices = clusterChoices(() => draft.parent, () => what === "project");
   const all = projects();
   const ruled = tenants();
-  const isRoot = () => params.what === "project" && draft.parent === "";
+  const isRoot = () => what === "project" && draft.parent === "";
   const known = createMemo(() => inChoiceOrder(ruled.objects().values()));
   /** The chosen tenant, or the only one that the user sees. A memo, so that events of the feed do not start another dry run. */
   const tenant = createMemo(() => (draft.tenant === "" && !isOperator() && known().length === 1 ? (known()[0] ?? "") : draft.tenant));
   const isLacking = createMemo(() => isRoot() && tenant() === "" && !isOperator() && known().length > 1);
   const source = () => (isRoot() ? ruled.objects().get(tenant()) : all.objects().get(draft.parent));
   const left = (cluster: string, resource: string) => remainingText("form.left", source(), cluster, resource);
-  const longest = () => longestName(params.what, limits()[0]?.cluster ?? "");
   const navigate = useNavigate();
   offerLimited(source, choices.names, limits, setLimits);
-  const sent = createMemo(() => (isLacking() ? undefined : outgoing(params.what, { ...draft, tenant: isRoot() ? tenant() : "" }, limits())));
+  const sent = createMemo(() => (isLacking() ? undefined : outgoing(what, { ...draft, tenant: isRoot() ? tenant() : "" }, limits())));
   const verdict = createDryRun(sent);
-  const done = () => {
-    navigate(params.what === "project" ? linkOf(draft.name) : linkOf(`${limits()[0]?.cluster}-${draft.name}`, draft.parent), JUST_CREATED);
+  const done = (created: unknown) => {
+    const { name, namespace } = (created as Resource).metadata;
+    navigate(linkOf(name, namespace), JUST_CREATED);
   };
   return (
     <>
-      <PageHeader title={t(params.what === "project" ? "form.project" : "form.namespace")} />
+      <PageHeader title={t(what === "project" ? "form.project" : "form.namespace")} />
       <DryRunForm sent={sent()} verdict={verdict()} label={t("form.create")} incomplete={t(isLacking() ? "form.incomplete.root" : "form.incomplete")} done={done}
         cancel={draft.parent ? `/projects/${draft.parent}` : "/"}>
         <label class="field">
           <span>{t("form.name")}</span>
-          <input required maxlength={longest()} pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
+          <input required maxlength={NAME_MAX} pattern="[a-z0-9]([\-a-z0-9]*[a-z0-9])?" value={draft.name} autocomplete="off"
             onInput={(event) => change("name", event.currentTarget.value)} />
-          <small>{t("form.name.help", { count: longest() })}</small>
+          <small>{t("form.name.help", { count: NAME_MAX })}</small>
         </label>
-        <Show when={params.what === "project"}>
+        <Show when={what === "project"}>
           <label class="field">
             <span>{t("form.display")}</span>
             <input value={draft.displayName} onInput={(event) => change("displayName", event.currentTarget.value)} />
           </label>
         </Show>
-        <ParentField what={params.what} value={draft.parent} onChange={(value) => change("parent", value)} />
+        <ParentField what={what} value={draft.parent} onChange={(value) => change("parent", value)} />
         <Show when={isRoot()}>
           <TenantField names={known()} all={ruled.objects()} value={tenant()} onChange={(value) => change("tenant", value)} />
         </Show>
-        <LimitsFields limits={limits()} choices={choices.names()} why={choices.why()} isSeveral={params.what === "project"} set={setLimits} left={left} />
+        <LimitsFields limits={limits()} choices={choices.names()} why={choices.why()} isSeveral={what === "project"} set={setLimits} left={left} />
       </DryRunForm>
     </>
   );

@@ -65,7 +65,8 @@ interface DryRunFormProps {
   /** The text while something is missing. */
   incomplete: string;
   fits?: string;
-  done: () => void;
+  /** Called with the answer to the write. */
+  done: (answer: unknown) => void;
   /** For a form whose object others may change, too. */
   onConflict?: ConflictHandler;
 }
@@ -82,8 +83,8 @@ export function DryRunForm(props: ParentProps<DryRunFormProps>) {
     const isHere = stays();
     setBusy(true);
     try {
-      await write(props.sent);
-      if (isHere()) props.done();
+      const answer = await write(props.sent);
+      if (isHere()) props.done(answer);
     } catch (failure) {
       setError(failure);
     } finally {
