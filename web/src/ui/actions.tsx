@@ -3,7 +3,7 @@
 import { Dialog } from "@kobalte/core/dialog";
 import { A, useNavigate } from "@solidjs/router";
 import { type ParentProps, Show, batch, createSignal, untrack } from "solid-js";
-import { request } from "../api/client";
+import { isOutcomeUnknown, request } from "../api/client";
 import { pathOf } from "../api/collections";
 import { remove } from "../api/write";
 import { t } from "../i18n/messages";
@@ -77,7 +77,14 @@ export function ConfirmButton(props: ParentProps<ConfirmButtonProps>) {
                   </label>
                 )}
               </Show>
-              <Show when={error()}>{(failure) => <p class="notice bad" role="alert"><ErrorText error={failure()} /></p>}</Show>
+              <Show when={error()}>
+                {(failure) => (
+                  <div class="stairs" role="alert">
+                    <p class="notice bad"><ErrorText error={failure()} /></p>
+                    <Show when={isOutcomeUnknown(failure())}><p>{t("form.unknown")}</p></Show>
+                  </div>
+                )}
+              </Show>
               <div class="row">
                 <button class={`button ${asked().grave ? "grave" : "main"}`} type="submit" disabled={busy() || (asked().typed !== undefined && typed() !== asked().typed)}>{asked().grave ? asked().label : t("act.confirm")}</button>
                 <Dialog.CloseButton class="button" type="button" disabled={busy()} aria-label={t("form.cancel")}>{t("form.cancel")}</Dialog.CloseButton>
