@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
 import { forest } from "./forest";
-import { deletionBlocker, releases } from "./releases";
+import { deletionBlocker, deletionText, releases } from "./releases";
 
 const SINCE = "2026-03-05T00:00:00Z";
 
@@ -32,4 +32,10 @@ it("tells of a project that goes what remains in it", () => {
   const project = { metadata: { name: "top" }, status: { message: "it is going", conditions: [{ type: "Terminating", status: "True", message: "2 projects remain" }] } } as unknown as Project;
   expect(deletionBlocker(project)).toBe("2 projects remain");
   expect(deletionBlocker({ ...project, status: { ...project.status, conditions: [] } } as Project)).toBe("it is going");
+});
+
+it("says what becomes of the namespace in its cluster, by how it came to be there", () => {
+  const of = (provenance?: string) => deletionText({ metadata: {}, status: provenance && { clusterNamespace: { uid: "u", provenance } } } as unknown as Namespace);
+  expect([of(), of("Made"), of("Imported")]).toEqual(["act.delete.namespace", "act.delete.namespace", "act.delete.namespace"]);
+  expect([of("Adopted"), of("Released"), of("Foreign")]).toEqual(["act.delete.adopted", "act.delete.adopted", "act.delete.foreign"]);
 });

@@ -19,6 +19,19 @@ export interface Release {
   why: string;
 }
 
+/** What the deletion of a namespace means. */
+export function deletionText({ status }: Namespace): "act.delete.namespace" | "act.delete.adopted" | "act.delete.foreign" {
+  switch (status?.clusterNamespace?.provenance) {
+    case "Adopted":
+    case "Released":
+      return "act.delete.adopted";
+    case "Foreign":
+      return "act.delete.foreign";
+    default:
+      return "act.delete.namespace";
+  }
+}
+
 /** What blocks the deletion of a namespace or a project. */
 export function deletionBlocker(leaving: Namespace | Project): string {
   const conditions = conditionsOf(leaving);

@@ -22,6 +22,11 @@ it("has the word for one", () => {
   expect(t("act.delete.project", { projects: 1, namespaces: 1 })).toMatch(/^With it go 1 project below it and 1 namespace,/);
 });
 
+it("says of the deletion of a project that what is in the registry goes, too", () => {
+  expect(en["act.delete.project"]).toMatch(/image namespaces and chart groups with what they hold in the registry/);
+  expect(zh["act.delete.project"]).toContain("镜像仓库中的内容会全部删除");
+});
+
 it("has no message that nobody says", () => {
   const starts = (key: string) => [...key.matchAll(/\./g)].map(({ index }) => key.slice(0, index + 1));
   const isSaid = (key: string) => text.includes(`"${key}"`) || starts(key).some((start) => text.includes(`\`${start}\${`));

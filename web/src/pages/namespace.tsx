@@ -6,7 +6,7 @@ import { isOperator, namespacesOf, pathOf, projects } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
 import { messageOf } from "../api/status";
 import type { Namespace as NamespaceObject, Project } from "../api/types";
-import { deletionBlocker } from "../budget/releases";
+import { deletionBlocker, deletionText } from "../budget/releases";
 import { chargeOf, fullness, namespaceShares } from "../budget/shares";
 import { formatDateTime, t } from "../i18n/messages";
 import { Access } from "../ui/access";
@@ -61,7 +61,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
         </Show>
         <ReviewLink plural="namespaces" name={meta().name} namespace={project()} />
         <Show when={meta().deletionTimestamp} fallback={
-          <DeleteButton plural="namespaces" name={meta().name} namespace={project()} uid={meta().uid} text={t("act.delete.namespace")} after={`/projects/${project()}`} />
+          <DeleteButton plural="namespaces" name={meta().name} namespace={project()} uid={meta().uid} text={t(deletionText(props.namespace))} after={`/projects/${project()}`} />
         }>
           <Show when={isOperator()}>
             <ActionWithReason grave label={t("act.abandon")} title={t("act.abandon.title", { name: meta().name })} text={t("act.abandon.text")}
