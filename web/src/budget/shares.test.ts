@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
-import type { Project } from "../api/types";
-import { projectFullness, projectShares } from "./shares";
+import type { Namespace, Project } from "../api/types";
+import { namespaceShares, projectFullness, projectShares } from "./shares";
 
 it("counts what is held without an object with what is given", () => {
   const project = {
@@ -14,4 +14,13 @@ it("counts what is held without an object with what is given", () => {
   const told = projectShares(project, new Map()).map(({ cluster, resource, hard, allocated }) => [cluster, resource, hard, allocated]);
   expect(told).toEqual([["c", "cpu", 10n * UNIT, 0n], ["c", "pods", 10n * UNIT, 9n * UNIT], ["d", "pods", undefined, 2n * UNIT]]);
   expect(projectFullness(project)).toBe(900);
+});
+
+it("has a share of a namespace for what is charged, though it is not asked for any more", () => {
+  const namespace = {
+    metadata: { name: "web" }, spec: { clusterName: "c", hard: { pods: "5" } }, status: { used: { pods: "2" }, cachedSpecHard: { pods: "5", "requests.cpu": "3" } },
+  } as unknown as Namespace;
+  expect(namespaceShares(namespace).map(({ resource, hard, used }) => [resource, hard, used])).toEqual([
+    ["pods", 5n * UNIT, 2n * UNIT], ["requests.cpu", undefined, 0n],
+  ]);
 });

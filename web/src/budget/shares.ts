@@ -45,12 +45,14 @@ export function chargeOf({ spec, status }: Namespace): Amounts {
   return status?.cachedSpecHard ?? spec?.hard;
 }
 
+/** The shares of a namespace: of what it is granted, and of what it is still charged. */
 export function namespaceShares(namespace: Namespace): Share[] {
   const cluster = namespace.spec?.clusterName ?? "";
   const hard = namespace.spec?.hard ?? {};
-  return sorted(Object.keys(hard).map((resource) => ({
+  const resources = new Set([...Object.keys(hard), ...Object.keys(chargeOf(namespace) ?? {})]);
+  return sorted([...resources].map((resource) => ({
     cluster, resource,
-    hard: amountOf(hard[resource]),
+    hard: hard[resource] === undefined ? undefined : amountOf(hard[resource]),
     allocated: amountOf(namespace.status?.used?.[resource]),
     used: amountOf(namespace.status?.used?.[resource]),
   })));

@@ -85,7 +85,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
               <td><AmountText amount={share.hard} resource={share.resource} /></td>
               <td><AmountText amount={amountOf(charge()[share.resource])} resource={share.resource} /></td>
               <td><AmountText amount={share.used} resource={share.resource} /></td>
-              <td><Fullness thousandths={fullness(share)} /></td>
+              <td><Fullness thousandths={fullness(share)} unlimited={share.hard === undefined} /></td>
             </tr>
           )}
         </Table>
