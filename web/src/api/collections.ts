@@ -2,14 +2,18 @@
 
 import { createEffect, createMemo, createRoot, createSignal, on, onCleanup } from "solid-js";
 import { GROUP, request } from "./client";
+import type { RegistryPlural } from "./registry";
 import { identityOf, sessionState } from "./session";
 import { ApiError } from "./status";
-import type { MemberCluster, Namespace, Platform, Project, Tenant } from "./types";
+import type { ChartGroup, ImageNamespace, MemberCluster, Namespace, Platform, Project, Tenant } from "./types";
 import { type Collection, subscribe } from "../live/store";
 
 export const projects = (): Collection<Project> => subscribe(`${GROUP}/projects`);
 export const namespaces = (): Collection<Namespace> => subscribe(`${GROUP}/namespaces`);
 export const namespacesOf = (project: string): Collection<Namespace> => subscribe(`${GROUP}/namespaces/${encodeURIComponent(project)}/namespaces`);
+/** The objects of a project in the registry, by the plural of their kind. */
+export const registryObjectsOf = (project: string, plural: RegistryPlural): Collection<ImageNamespace | ChartGroup> =>
+  subscribe(`${GROUP}/namespaces/${encodeURIComponent(project)}/${plural}`);
 export const tenants = (): Collection<Tenant> => subscribe(`${GROUP}/tenants`);
 export const platforms = (): Collection<Platform> => subscribe(`${GROUP}/platforms`);
 export const clusters = (): Collection<MemberCluster> => subscribe(`${GROUP}/memberclusters`);

@@ -11,6 +11,8 @@ export type Namespace = Stored<"io.tkestack.business.v1.Namespace">;
 export type Tenant = Stored<"io.tkestack.business.v1.Tenant">;
 export type MemberCluster = Stored<"io.tkestack.business.v1.MemberCluster">;
 
+export type ImageNamespace = Stored<"io.tkestack.business.v1.ImageNamespace">;
+export type ChartGroup = Stored<"io.tkestack.business.v1.ChartGroup">;
 export type Platform = Stored<"io.tkestack.business.v1.Platform">;
 
 export interface Condition {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { Namespace, Project } from "../api/types";
+import type { ChartGroup, ImageNamespace, Namespace, Project } from "../api/types";
 import { type TreeNode, forest } from "./forest";
 import { childSummaries, countBelow, holders } from "./holders";
 
@@ -42,4 +42,18 @@ it("names all that lies in it, also what holds nothing of what is limited", () =
 
 it("counts what goes with it at every depth", () => {
   expect(countBelow(top())).toEqual({ projects: 2, namespaces: 4 });
+});
+
+it("tells what the objects in the registry hold of it: one of their kind, and the bytes that they may keep", () => {
+  const [node] = forest([{
+    metadata: { name: "top", uid: "top", resourceVersion: "1" },
+    spec: { clusters: { registry: { hard: { imagenamespaces: "4", "requests.storage": "10Gi" } } } },
+  } as unknown as Project], []);
+  if (!node) throw new Error("no tree");
+  const image = { metadata: { name: "backend", namespace: "top" }, spec: { hard: { "requests.storage": "8Gi" } }, status: { phase: "Available", used: { "requests.storage": "2Gi" } } };
+  const found = holders(node, [{ plural: "imagenamespaces", object: image as unknown as ImageNamespace }, { plural: "chartgroups", object: { metadata: { name: "charts", namespace: "top" } } as ChartGroup }]);
+  expect(found.map(({ name, link, cluster, resource, share, idle }) => [name, link, `${cluster}/${resource}`, share, idle])).toEqual([
+    ["backend", "/review/imagenamespaces/top/backend", "registry/requests.storage", 800, 750],
+    ["backend", "/review/imagenamespaces/top/backend", "registry/imagenamespaces", 250, 0],
+  ]);
 });

@@ -1,19 +1,30 @@
 /** What the children of a project hold of its limits: pure functions. */
 
-import { type Amount, amountOf, permille } from "../amounts/quantity";
+import { type Amount, UNIT, amountOf, permille } from "../amounts/quantity";
+import { REGISTRY } from "../api/registry";
 import { linkOf } from "../api/links";
+import type { ChartGroup, ImageNamespace } from "../api/types";
 import type { TreeNode } from "./forest";
 import { chargeOf, compareNames, usageKey } from "./shares";
 
-interface ProjectChild {
+interface Child {
   name: string;
   link: string;
-  is: "project" | "namespace";
   phase: string;
 }
 
+interface ProjectChild extends Child {
+  is: "project" | "namespace";
+}
+
+/** An object of a project in the registry, with the plural of its kind. */
+export interface Registered {
+  plural: string;
+  object: ImageNamespace | ChartGroup;
+}
+
 /** A child with its part of one limit. */
-export interface Holder extends ProjectChild {
+export interface Holder extends Child {
   cluster: string;
   resource: string;
   hard: Amount;
@@ -36,21 +47,29 @@ function largerFirst(a: Holder | undefined, b: Holder | undefined): number {
   return mine > other ? -1 : mine < other ? 1 : 0;
 }
 
-interface Grant extends ProjectChild {
+interface Grant extends Child {
   cluster: string;
   resource: string;
   hard: Amount;
   used: Amount;
 }
 
+/** What the objects in the registry cost: one of their kind, and the bytes that they may keep. */
+function grantsInRegistry({ plural, object: { metadata, spec, status } }: Registered): Grant[] {
+  const { name, namespace = "" } = metadata;
+  const of = { name, link: `/review/${plural}/${namespace}/${name}`, phase: status?.phase ?? "", cluster: REGISTRY };
+  const bytes = Object.entries(spec?.hard ?? {}).map(([resource, amount]): Grant => ({ ...of, resource, hard: amountOf(amount), used: amountOf(status?.used?.[resource]) }));
+  return [{ ...of, resource: plural, hard: UNIT, used: UNIT }, ...bytes];
+}
+
 function grantsOf({ children, namespaces }: TreeNode): Grant[] {
   const ofProjects = children.flatMap(({ name, project, usage }) => Object.entries(project.spec?.clusters ?? {}).flatMap(([cluster, { hard = {} }]) =>
     Object.entries(hard).map(([resource, amount]): Grant => ({
-      ...{ name, link: linkOf(name), is: "project", phase: project.status?.phase ?? "", cluster, resource },
+      ...{ name, link: linkOf(name), phase: project.status?.phase ?? "", cluster, resource },
       hard: amountOf(amount), used: usage.get(usageKey(cluster, resource)) ?? 0n,
     }))));
   const ofNamespaces = namespaces.flatMap((namespace) => Object.entries(chargeOf(namespace) ?? {}).map(([resource, amount]): Grant => ({
-    ...{ name: namespace.metadata.name, link: linkOf(namespace.metadata.name, namespace.metadata.namespace), is: "namespace", phase: namespace.status?.phase ?? "" },
+    ...{ name: namespace.metadata.name, link: linkOf(namespace.metadata.name, namespace.metadata.namespace), phase: namespace.status?.phase ?? "" },
     cluster: namespace.spec?.clusterName ?? "", resource, hard: amountOf(amount), used: amountOf(namespace.status?.used?.[resource]),
   })));
   return [...ofProjects, ...ofNamespaces];
@@ -61,9 +80,9 @@ function limitsOf({ shares }: TreeNode): Map<string, Amount> {
 }
 
 /** Each part of each limit, the largest part first. */
-export function holders(node: TreeNode): Holder[] {
+export function holders(node: TreeNode, registered: readonly Registered[] = []): Holder[] {
   const limits = limitsOf(node);
-  return grantsOf(node).flatMap(({ used, ...part }): Holder[] => {
+  return [...grantsOf(node), ...registered.flatMap(grantsInRegistry)].flatMap(({ used, ...part }): Holder[] => {
     const limit = limits.get(usageKey(part.cluster, part.resource));
     if (limit === undefined || part.hard === 0n) return [];
     return [{ ...part, limit, share: permille(part.hard, limit), idle: 1000 - Math.min(1000, permille(used, part.hard)) }];

@@ -1,7 +1,8 @@
 import { A, useParams } from "@solidjs/router";
-import { Show, createMemo } from "solid-js";
-import { isOperator, namespaces, pathOf, projects } from "../api/collections";
+import { For, Show, createMemo, untrack } from "solid-js";
+import { isOperator, namespaces, pathOf, projects, registryObjectsOf } from "../api/collections";
 import { conditionsOf } from "../api/conditions";
+import { REGISTRY, REGISTRY_PLURALS } from "../api/registry";
 import type { Project as ProjectObject } from "../api/types";
 import { type TreeNode, forest } from "../budget/forest";
 import { childSummaries, countBelow, holders } from "../budget/holders";
@@ -9,7 +10,8 @@ import { deletionBlocker } from "../budget/releases";
 import { formatDateTime, percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { ActionWithReason, DeleteButton, ReviewLink } from "../ui/actions";
-import { NotFound } from "../ui/notfound";
+import { hasBeenRead } from "../live/states";
+import { FieldState, NotFound } from "../ui/notfound";
 import { AmountText, ApiText, Conditions, FeedBoundary, Legend, PageHeader, Shares, phaseText } from "../ui/parts";
 import { MoreObjects } from "../ui/more";
 import { RecentChanges } from "../ui/recent";
@@ -122,20 +124,27 @@ function Members(props: { node: TreeNode }) {
 }
 
 function Holders(props: { node: TreeNode }) {
-  const all = createMemo(() => holders(props.node));
+  const hasRegistry = createMemo(() => props.node.shares.some(({ cluster }) => cluster === REGISTRY));
+  /** Read only where the registry is limited. */
+  const registry = createMemo(() => (hasRegistry() ? untrack(() => REGISTRY_PLURALS.map((plural) => ({ plural, read: registryObjectsOf(props.node.name, plural) }))) : []));
+  const registered = () => registry().flatMap(({ plural, read }) => [...read.objects().values()].map((object) => ({ plural, object })));
+  const all = createMemo(() => holders(props.node, registered()));
   return (
-    <SearchableTable label={t("project.holders")} none={t("project.noholders")} rows={all()} searchText={({ name, cluster, resource }) => `${name} ${cluster} ${resource}`}
-      columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
-      {(holder) => (
-        <tr>
-          <td><A href={holder.link}>{holder.name}</A></td>
-          <td>{phaseText(holder.phase)}</td>
-          <td>{holder.cluster} · {holder.resource}</td>
-          <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
-          <td class="number">{percent(holder.share)}</td>
-          <td class="number">{percent(holder.idle)}</td>
-        </tr>
-      )}
-    </SearchableTable>
+    <>
+      <SearchableTable label={t("project.holders")} none={t("project.noholders")} rows={all()} searchText={({ name, cluster, resource }) => `${name} ${cluster} ${resource}`}
+        columns={["column.name", "column.phase", "column.resource", "column.allocated", "column.share", "column.idle"]}>
+        {(holder) => (
+          <tr>
+            <td><A href={holder.link}>{holder.name}</A></td>
+            <td>{phaseText(holder.phase)}</td>
+            <td>{holder.cluster} · {holder.resource}</td>
+            <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
+            <td class="number">{percent(holder.share)}</td>
+            <td class="number">{percent(holder.idle)}</td>
+          </tr>
+        )}
+      </SearchableTable>
+      <For each={registry()}>{({ read }) => <Show when={!hasBeenRead(read.state())}><FieldState state={read.state()} /></Show>}</For>
+    </>
   );
 }
