@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { Offline, isOutcomeUnknown, request } from "./client";
+import { ForeignAnswer, Offline, isOutcomeUnknown, request, requestText } from "./client";
 import { type ApiError, isRejection } from "./status";
 
 afterEach(() => vi.unstubAllGlobals());
@@ -30,4 +30,10 @@ it("knows an answer from none, and what may have been done all the same", async 
   expect(await of(503)).toEqual([false, true]);
   const away = new Offline("away");
   expect([isRejection(away), isOutcomeUnknown(away)]).toEqual([false, true]);
+});
+
+it("takes the page of a proxy for no answer, though it says that all is well", async () => {
+  const error = await failure(200, "\n<!doctype html><title>Log in to the gateway</title>");
+  expect([error instanceof ForeignAnswer, isRejection(error), isOutcomeUnknown(error)]).toEqual([true, false, true]);
+  await expect(requestText("/apis/a/certificate")).rejects.toBeInstanceOf(ForeignAnswer);
 });

@@ -26,6 +26,9 @@ export interface RequestOptions {
 /** The server did not answer. */
 export class Offline extends Error {}
 
+/** Something else has answered, such as a proxy with a page of its own. What the server did is not known. */
+export class ForeignAnswer extends Offline {}
+
 /** Whether the write may or may not have been done: no response, or a server error. */
 export function isOutcomeUnknown(error: unknown): boolean {
   return error instanceof Offline || (error instanceof ApiError && error.code >= 500);
@@ -54,6 +57,7 @@ async function fetchText(path: string, accept: string, call: RequestOptions): Pr
   // After a 401 nothing was done, so one retry is safe. Paths of the session itself are not retried: renew() uses them.
   if (response.status === 401 && path.startsWith("/api") && (await renew())) ({ response, text } = await send(path, accept, call));
   if (response.ok) {
+    if (isHtml(text)) throw new ForeignAnswer(t("state.foreign"));
     const warnings = warningsOf(response.headers.get("Warning"));
     if (warnings.length > 0) call.onWarnings?.(warnings);
     return text;
@@ -79,7 +83,12 @@ async function send(path: string, accept: string, { method = "GET", body, type, 
 
 /** The text of an error body; empty for HTML, which proxies send. */
 function plainText(text: string): string {
-  return /^\s*</.test(text) ? "" : text.trim().slice(0, MAX_TEXT_LENGTH);
+  return isHtml(text) ? "" : text.trim().slice(0, MAX_TEXT_LENGTH);
+}
+
+/** The API never sends HTML here. */
+function isHtml(text: string): boolean {
+  return /^\s*</.test(text);
 }
 
 function parse(text: string): unknown {

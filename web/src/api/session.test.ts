@@ -293,3 +293,13 @@ it("reads everything anew when a new token says that the user is in other groups
   expect(lists()).toBe(2);
   closeAll();
 });
+
+it("says that something in front of it answers, and goes on when that is over", async () => {
+  const { checkSession, sessionState } = await fresh();
+  vi.stubGlobal("fetch", async () => new Response("<html>Log in to the gateway</html>"));
+  await checkSession();
+  expect(sessionState()).toEqual({ is: "offline", why: expect.stringContaining("in front of the console") });
+  vi.stubGlobal("fetch", server);
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect(sessionState().is).toBe("loggedIn");
+});

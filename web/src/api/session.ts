@@ -2,7 +2,7 @@
 
 import { createSignal } from "solid-js";
 import { closeAll, relistAll } from "../live/store";
-import { Offline, onUnauthorized, request } from "./client";
+import { ForeignAnswer, Offline, onUnauthorized, request } from "./client";
 import { ApiError, isRejection } from "./status";
 
 export interface Session {
@@ -165,7 +165,7 @@ function clearSession(is: "loggedOut" | "unknown"): void {
 
 function handleFailure(error: unknown): void {
   if (isUnauthorized(error)) return clearSession("loggedOut");
-  if (error instanceof Offline) setState({ is: "offline", why: "" });
+  if (error instanceof Offline) setState({ is: "offline", why: error instanceof ForeignAnswer ? error.message : "" });
   else if (error instanceof ApiError) setState({ is: "offline", why: error.message, ...(isRejection(error) && { refused: true }) });
   scheduleCheck(0);
 }
