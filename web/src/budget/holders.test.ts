@@ -57,3 +57,10 @@ it("tells what the objects in the registry hold of it: one of their kind, and th
     ["backend", "/review/imagenamespaces/top/backend", "registry/imagenamespaces", 250, 0],
   ]);
 });
+
+it("does not take what a project below holds of the registry for idle", () => {
+  const registry = { clusters: { registry: { hard: { "requests.storage": "8Gi" } } } };
+  const of = (name: string, parentProjectName: string) => ({ metadata: { name, uid: name, resourceVersion: "1" }, spec: { parentProjectName, ...registry } } as unknown as Project);
+  const [node] = forest([of("top", ""), of("child", "top")], []);
+  expect(node && holders(node).map(({ name, idle }) => [name, idle])).toEqual([["child", undefined]]);
+});

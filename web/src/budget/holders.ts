@@ -5,7 +5,7 @@ import { REGISTRY } from "../api/registry";
 import { linkOf } from "../api/links";
 import type { ChartGroup, ImageNamespace } from "../api/types";
 import type { TreeNode } from "./forest";
-import { chargeOf, compareNames, usageKey } from "./shares";
+import { chargeOf, compareNames, usageKey, usedIn } from "./shares";
 
 interface Child {
   name: string;
@@ -29,9 +29,9 @@ export interface Holder extends Child {
   resource: string;
   hard: Amount;
   limit: Amount;
-  /** Its part of the limit, and the unused part of what it holds, in thousandths. */
+  /** Its part of the limit, and the unused part of what it holds if that is known, in thousandths. */
   share: number;
-  idle: number;
+  idle: number | undefined;
 }
 
 /** A child of a project, whether it holds something or not. */
@@ -51,7 +51,7 @@ interface Grant extends Child {
   cluster: string;
   resource: string;
   hard: Amount;
-  used: Amount;
+  used: Amount | undefined;
 }
 
 /** What the objects in the registry cost: one of their kind, and the bytes that they may keep. */
@@ -66,7 +66,7 @@ function grantsOf({ children, namespaces }: TreeNode): Grant[] {
   const ofProjects = children.flatMap(({ name, project, usage }) => Object.entries(project.spec?.clusters ?? {}).flatMap(([cluster, { hard = {} }]) =>
     Object.entries(hard).map(([resource, amount]): Grant => ({
       ...{ name, link: linkOf(name), phase: project.status?.phase ?? "", cluster, resource },
-      hard: amountOf(amount), used: usage.get(usageKey(cluster, resource)) ?? 0n,
+      hard: amountOf(amount), used: usedIn(usage, cluster, resource),
     }))));
   const ofNamespaces = namespaces.flatMap((namespace) => Object.entries(chargeOf(namespace) ?? {}).map(([resource, amount]): Grant => ({
     ...{ name: namespace.metadata.name, link: linkOf(namespace.metadata.name, namespace.metadata.namespace), phase: namespace.status?.phase ?? "" },
@@ -85,7 +85,7 @@ export function holders(node: TreeNode, registered: readonly Registered[] = []):
   return [...grantsOf(node), ...registered.flatMap(grantsInRegistry)].flatMap(({ used, ...part }): Holder[] => {
     const limit = limits.get(usageKey(part.cluster, part.resource));
     if (limit === undefined || part.hard === 0n) return [];
-    return [{ ...part, limit, share: permille(part.hard, limit), idle: 1000 - Math.min(1000, permille(used, part.hard)) }];
+    return [{ ...part, limit, share: permille(part.hard, limit), idle: used === undefined ? undefined : 1000 - Math.min(1000, permille(used, part.hard)) }];
   }).sort((a, b) => largerFirst(a, b) || compareNames(a.name, b.name));
 }
 

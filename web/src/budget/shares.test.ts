@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { UNIT } from "../amounts/quantity";
 import type { Namespace, Project } from "../api/types";
-import { namespaceShares, projectFullness, projectShares } from "./shares";
+import { type Usage, namespaceShares, projectFullness, projectShares } from "./shares";
 
 it("counts what is held without an object with what is given", () => {
   const project = {
@@ -23,4 +23,11 @@ it("has a share of a namespace for what is charged, though it is not asked for a
   expect(namespaceShares(namespace).map(({ resource, hard, used }) => [resource, hard, used])).toEqual([
     ["pods", 5n * UNIT, 2n * UNIT], ["requests.cpu", undefined, 0n],
   ]);
+});
+
+it("does not say of the registry that nothing in it is used: namespaces do not use it", () => {
+  const project = { metadata: { name: "p" }, spec: { clusters: { c: { hard: { pods: "1" } }, registry: { hard: { "requests.storage": "10Gi" } } } } } as unknown as Project;
+  const used = (usage: Usage) => projectShares(project, usage).map((share) => share.used);
+  expect(used(new Map())).toEqual([0n, undefined]);
+  expect(used(new Map([["c/pods", UNIT]]))).toEqual([UNIT, undefined]);
 });

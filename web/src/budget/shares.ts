@@ -1,6 +1,7 @@
 /** How much of each limit is allocated and used, by cluster and resource: pure functions. */
 
 import { type Amount, type QuantityText, amountOf, permille } from "../amounts/quantity";
+import { REGISTRY } from "../api/registry";
 import type { Namespace, Project, Tenant } from "../api/types";
 
 type Amounts = Readonly<Record<string, QuantityText>> | undefined;
@@ -12,8 +13,8 @@ export interface Share {
   hard: Amount | undefined;
   /** Allocated to children, or held without an object; for a namespace, the same as `used`. */
   allocated: Amount;
-  /** What namespaces consume. */
-  used: Amount;
+  /** What namespaces consume; undefined for the registry, in which they consume nothing. */
+  used: Amount | undefined;
 }
 
 /** The fullness from which a share is marked as noted, and as urgent; in thousandths. */
@@ -39,6 +40,11 @@ export function worst(shares: readonly Share[]): number {
 export type Usage = ReadonlyMap<string, Amount>;
 
 export const usageKey = (cluster: string, resource: string): string => `${cluster}/${resource}`;
+
+/** What namespaces consume; undefined for the registry. */
+export function usedIn(usage: Usage, cluster: string, resource: string): Amount | undefined {
+  return cluster === REGISTRY ? undefined : (usage.get(usageKey(cluster, resource)) ?? 0n);
+}
 
 /** What a namespace is charged: more than its spec until the cluster has confirmed a smaller quota. */
 export function chargeOf({ spec, status }: Namespace): Amounts {
@@ -92,7 +98,7 @@ function cachedShares(project: Project): CachedShares {
 
 export function projectShares(project: Project, usage: Usage): readonly Share[] {
   const { shares } = cachedShares(project);
-  return usage.size === 0 ? shares : shares.map((share) => ({ ...share, used: usage.get(usageKey(share.cluster, share.resource)) ?? 0n }));
+  return usage.size === 0 ? shares : shares.map((share) => ({ ...share, used: usedIn(usage, share.cluster, share.resource) }));
 }
 
 /** The fullness of the fullest limit of a project. */
@@ -121,7 +127,7 @@ function shares(
         cluster, resource,
         hard: limit === undefined ? undefined : amountOf(limit),
         allocated: amountOf(used[resource]) + (here?.get(resource) ?? 0n),
-        used: usage.get(usageKey(cluster, resource)) ?? 0n,
+        used: usedIn(usage, cluster, resource),
       });
     }
   }

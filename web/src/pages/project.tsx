@@ -140,7 +140,7 @@ function Holders(props: { node: TreeNode }) {
             <td>{holder.cluster} · {holder.resource}</td>
             <td><AmountText amount={holder.hard} resource={holder.resource} /></td>
             <td class="number">{percent(holder.share)}</td>
-            <td class="number">{percent(holder.idle)}</td>
+            <td class="number">{holder.idle === undefined ? "–" : percent(holder.idle)}</td>
           </tr>
         )}
       </SearchableTable>

@@ -36,7 +36,7 @@ export function Bar(props: { share: Share }) {
       <Show when={props.share.hard !== undefined}>
         <svg viewBox={`0 0 ${WIDTH} 10`} preserveAspectRatio="none" aria-hidden="true">
           <rect class="given" width={part(props.share.allocated)} height="10" />
-          <rect class="used" y="3" width={part(props.share.used)} height="7" />
+          <rect class="used" y="3" width={part(props.share.used ?? 0n)} height="7" />
         </svg>
       </Show>
     </span>
@@ -99,11 +99,12 @@ function MarkLegendText() {
 
 export function describe(share: Share): string {
   const { cluster, resource, hard, allocated, used } = share;
-  return t("share.text", {
+  const given = {
     cluster, resource,
     hard: hard === undefined ? t("share.unlimited") : formatAmount(hard, resource),
-    allocated: formatAmount(allocated, resource), used: formatAmount(used, resource),
-  });
+    allocated: formatAmount(allocated, resource),
+  };
+  return used === undefined ? t("share.text.given", given) : t("share.text", { ...given, used: formatAmount(used, resource) });
 }
 
 /** What is used, and what is allocated of the limit. */
@@ -111,7 +112,7 @@ export function AmountsText(props: { share: Share }) {
   const text = (say: (amount: Amount, resource: string) => string) => {
     const { resource, hard, allocated, used } = props.share;
     return {
-      used: t("share.amounts.used", { amount: say(used, resource) }),
+      used: used === undefined ? undefined : t("share.amounts.used", { amount: say(used, resource) }),
       given: hard === undefined
         ? t("share.amounts.unlimited", { amount: say(allocated, resource) })
         : t("share.amounts.given", { amount: say(allocated, resource), hard: say(hard, resource) }),
@@ -119,7 +120,7 @@ export function AmountsText(props: { share: Share }) {
   };
   return (
     <span class="told">
-      <span class="number" title={text(formatExact).used}>{text(formatAmount).used}</span>{" · "}
+      <Show when={text(formatAmount).used}>{(used) => <><span class="number" title={text(formatExact).used}>{used()}</span>{" · "}</>}</Show>
       <span class="number" title={text(formatExact).given}>{text(formatAmount).given}</span>
     </span>
   );
