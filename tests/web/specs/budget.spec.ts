@@ -81,6 +81,25 @@ test("what the server warns of stands beside what it takes, and beside a kubecon
   await console.isAccessible(page);
 });
 
+test("who waits for a kubeconfig is told so, and is given one for two clicks", async ({ console }) => {
+  const page = await console.as("bob", PAGES.namespace);
+  let asked = 0;
+  let answer = (): void => undefined;
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route(/\/certificate\?/, async (route) => {
+    asked += 1;
+    await answered;
+    await route.fulfill({ body: "kind: Config\n" });
+  });
+  const button = page.getByRole("button", { name: words("namespace.kubeconfig"), exact: true });
+  await button.click();
+  await expect(page.getByText(words("namespace.kubeconfig.waits"))).toBeVisible();
+  await button.click();
+  answer();
+  await expect(page.getByText(words("namespace.kubeconfig.waits"))).toHaveCount(0);
+  expect(asked).toBe(1);
+});
+
 test("who only looks is refused in the API's own words", async ({ console }) => {
   const page = await console.as("dave", PAGES.newNamespace);
   await ask(page, "mine", "100m");

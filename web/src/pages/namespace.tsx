@@ -37,25 +37,31 @@ function NamespaceOf({ project, name }: { project: string; name: string }) {
 }
 
 function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string, Project> }) {
+  const [isAsking, setAsking] = createSignal(false);
   const [problem, setProblem] = createSignal("");
   const [warnings, setWarnings] = createSignal<readonly string[]>([]);
   const meta = () => props.namespace.metadata;
   const project = () => meta().namespace ?? "";
   const charge = () => chargeOf(props.namespace) ?? {};
   const download = async () => {
+    // Each request makes a certificate, of which there are only so many a minute.
+    if (isAsking()) return;
+    setAsking(true);
     setProblem("");
     setWarnings([]);
     try {
       save(`${meta().name}.kubeconfig`, await kubeconfig(project(), meta().name, setWarnings));
     } catch (error) {
       setProblem(messageOf(error));
+    } finally {
+      setAsking(false);
     }
   };
   return (
     <>
       <PageHeader title={meta().name} under={`${project()} · ${phaseText(props.namespace.status?.phase)}`}>
         <Show when={!meta().deletionTimestamp}>
-          <button class="button main" type="button" onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
+          <button class="button main" type="button" aria-busy={isAsking()} onClick={() => void download()}>{t("namespace.kubeconfig")}</button>
           <A class="button" href={`/change/namespaces/${project()}/${meta().name}`}>{t("namespace.edit")}</A>
           <A class="button" href={`/move/namespaces/${project()}/${meta().name}`}>{t("act.move")}</A>
         </Show>
@@ -73,6 +79,7 @@ function Shown(props: { namespace: NamespaceObject; projects: ReadonlyMap<string
       <Show when={meta().deletionTimestamp}>
         {(since) => <p class="notice">{t("namespace.leaving", { time: formatDateTime(since()) })} {deletionBlocker(props.namespace)}</p>}
       </Show>
+      <Show when={isAsking()}><p class="quiet" role="status">{t("namespace.kubeconfig.waits")}</p></Show>
       <Show when={problem()}><p class="notice bad" role="alert">{t("namespace.kubeconfig.none", { why: "" })}<ApiText>{problem()}</ApiText></p></Show>
       <Show when={warnings().length > 0}><div class="stairs" role="status"><Warnings texts={warnings()} /></div></Show>
       <section class="card" aria-label={t("project.budget")}>
