@@ -160,6 +160,13 @@ test("findings name a cluster that does not answer", async ({ console }) => {
   await expect(lost.getByText(new RegExp(`^(${said.join("|")})$`)).first()).toBeVisible();
 });
 
+test("findings offer to unlock a project to operators alone", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("alice", PAGES.findings);
+  const section = page.getByRole("region", { name: "frozen", exact: true });
+  await expect(section.getByText(words("project.locked"))).toBeVisible();
+  await expect(section.getByRole("button")).toHaveCount(0);
+});
+
 test("a question of the findings outlives what changes meanwhile", { tag: "@simulated" }, async ({ console, platform }) => {
   const page = await console.as("oscar", PAGES.findings);
   const section = page.getByRole("region", { name: "frozen", exact: true });

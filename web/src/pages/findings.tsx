@@ -1,7 +1,7 @@
 import { A } from "@solidjs/router";
 import { For, Show, createMemo } from "solid-js";
 import { amountOf } from "../amounts/quantity";
-import { clusters, namespaces, pathOf, projects, tenants } from "../api/collections";
+import { clusters, isOperator, namespaces, pathOf, projects, tenants } from "../api/collections";
 import { problemsOf } from "../api/conditions";
 import { linkOf } from "../api/links";
 import type { Condition } from "../api/types";
@@ -79,7 +79,9 @@ export function Findings() {
               <section class="card" aria-label={name}>
                 <div class="head">
                   <A href={`/projects/${name}`}>{name}</A>
-                  <ActionWithReason label={t("act.unlock")} title={t("act.unlock.title", { name })} text={t("act.unlock.text")} path={`${pathOf("projects", name)}/unlock`} />
+                  <Show when={isOperator()}>
+                    <ActionWithReason label={t("act.unlock")} title={t("act.unlock.title", { name })} text={t("act.unlock.text")} path={`${pathOf("projects", name)}/unlock`} />
+                  </Show>
                 </div>
                 <p>{t("project.locked")} {all.objects().get(name)?.metadata.annotations?.["business.tkestack.io/lock-reason"]}</p>
               </section>
