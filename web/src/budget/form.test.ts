@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { assignClusters, isDuplicate, namespaceName, offeredRows } from "./form";
+import { assignClusters, freeClusters, isDuplicate, namespaceName, offeredRows } from "./form";
 
 const rows = (...names: string[]) => names.map((name) => ({ resource: name.replace("=", ""), amount: name.endsWith("=") ? "1" : "" }));
 
@@ -44,4 +44,12 @@ it("names a namespace after its cluster, or lets the server complete its name wh
   expect(namespaceName("c".repeat(59), "web")).toEqual({ name: `${"c".repeat(59)}-web` });
   expect(namespaceName("c".repeat(60), "web")).toEqual({ generateName: "web-" });
   expect(namespaceName("east", "n".repeat(63))).toEqual({ generateName: `${"n".repeat(57)}-` });
+});
+
+it("finds the clusters that are free in one look at each entry", () => {
+  let looks = 0;
+  const entry = (cluster: string) => ({ get cluster() { looks += 1; return cluster; }, amounts: [] });
+  const clusters = Array.from({ length: 100 }, (_, number) => `c${number}`);
+  expect(freeClusters(clusters, clusters.slice(1).map(entry))).toEqual(["c0"]);
+  expect(looks).toBe(99);
 });

@@ -48,6 +48,12 @@ export function assignClusters(entries: readonly string[], names: readonly strin
   });
 }
 
+/** The clusters that no entry of the form has. */
+export function freeClusters(choices: readonly string[], limits: readonly ClusterLimits[]): string[] {
+  const taken = new Set(limits.map(({ cluster }) => cluster));
+  return choices.filter((name) => !taken.has(name));
+}
+
 /** Whether an earlier row has the same resource. */
 export function isDuplicate(rows: readonly AmountRow[], at: number): boolean {
   const resource = rows[at]?.resource ?? "";

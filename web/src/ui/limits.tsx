@@ -1,13 +1,13 @@
 /** Fields for the limits of each cluster. */
 
-import { For, Show, createUniqueId } from "solid-js";
+import { For, Show, createMemo, createUniqueId } from "solid-js";
 import { formatExact } from "../amounts/format";
 import { parseAmount } from "../amounts/quantity";
 import { GROUP } from "../api/client";
 import { projects } from "../api/collections";
 import { type Limits, isEmptied } from "../budget/edits";
 import { type BudgetSource, remainingIn } from "../budget/remaining";
-import { type AmountRow, type ClusterLimits, emptyLimits, isDuplicate } from "../budget/form";
+import { type AmountRow, type ClusterLimits, emptyLimits, freeClusters, isDuplicate } from "../budget/form";
 import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
 import { type Names, createNames } from "./lookup";
@@ -49,13 +49,14 @@ interface LimitsFieldsProps {
 export function LimitsFields(props: LimitsFieldsProps) {
   const put = (at: number, change: Partial<ClusterLimits>) =>
     props.set(props.limits.map((entry, index) => (index === at ? { ...entry, ...change } : entry)));
-  const free = () => props.choices.filter((name) => !props.limits.some(({ cluster }) => cluster === name));
+  // A memo of a set, since each entry asks it for each cluster at each key that is pressed.
+  const free = createMemo(() => new Set(freeClusters(props.choices, props.limits)));
   return (
     <>
       <For each={props.limits.map((_, index) => index)}>
         {(index) => {
           const entry = () => props.limits[index] ?? emptyLimits("");
-          const names = () => props.choices.filter((name) => name === entry().cluster || free().includes(name));
+          const names = () => props.choices.filter((name) => name === entry().cluster || free().has(name));
           return (
             <fieldset class="limits" aria-label={entry().cluster}>
               <div class="limits-head">
@@ -78,8 +79,8 @@ export function LimitsFields(props: LimitsFieldsProps) {
       </For>
       <Show when={props.why}><small class="quiet" role="status">{props.why}</small></Show>
       <datalist id="resources"><For each={COMMON}>{(name) => <option value={name} />}</For></datalist>
-      <Show when={props.isSeveral && free().length > 0}>
-        <div><button class="button" type="button" onClick={() => props.set([...props.limits, emptyLimits(free()[0] ?? "")])}>{t("form.cluster.add")}</button></div>
+      <Show when={props.isSeveral && free().size > 0}>
+        <div><button class="button" type="button" onClick={() => props.set([...props.limits, emptyLimits([...free()][0] ?? "")])}>{t("form.cluster.add")}</button></div>
       </Show>
     </>
   );
