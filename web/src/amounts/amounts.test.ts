@@ -41,7 +41,7 @@ describe("quantities", () => {
 describe("for people", () => {
   const say = (text: string, resource: string) => formatRounded(parseAmount(text) ?? 0n, resource);
   it.each([
-    ["1536Mi", "requests.memory", "1.5Gi"], ["1Gi", "memory", "1Gi"], ["500Gi", "requests.storage", "500Gi"], ["999", "memory", "999"],
+    ["1536Mi", "requests.memory", "1.5Gi"], ["1Gi", "memory", "1Gi"], ["500Gi", "requests.storage", "500Gi"], ["999", "memory", "999"], ["2Gi", "hugepages-2Mi", "2Gi"], ["2Gi", "requests.hugepages-2Mi", "2Gi"],
     ["250m", "requests.cpu", "250m"], ["1250m", "cpu", "1.25"], ["1999m", "cpu", "1.99"], ["3050m", "cpu", "3.05"], ["40", "cpu", "40"], ["12.34", "cpu", "12.3"],
     ["123.4", "cpu", "123"], ["12", "pods", "12"], ["1188", "pods", "1.18k"], ["1200", "pods", "1.2k"], ["12345", "pods", "12.3k"],
     ["0", "pods", "0"], ["1u", "cpu", "<1m"],

@@ -7,7 +7,7 @@ const LARGE_UNITS = ["", "k", "M", "G", "T", "P", "E"] as const;
 
 /** Whether a resource is counted in bytes. */
 export function isBytes(resource: string): boolean {
-  return /(^|\.)(memory|storage|ephemeral-storage)$/.test(resource) || resource.startsWith("hugepages-");
+  return /(^|\.)(memory|storage|ephemeral-storage)$/.test(resource) || /^(requests\.)?hugepages-/.test(resource);
 }
 
 /** Whether a resource is counted in cores. */
