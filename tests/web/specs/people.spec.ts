@@ -54,6 +54,22 @@ test("who may not change people is refused before anything is sent, in the API's
   await expect(page.getByText(/this needs the role admin in project "shop"/).first()).toBeVisible();
 });
 
+test("a platform's administrators are reached and left where its tenant has no object", { tag: "@simulated" }, async ({ console }) => {
+  const page = await console.as("alice", PAGES.tenants);
+  await page.route(/\/v1\/tenants\?/, async (route) => {
+    const list = (await (await route.fetch()).json()) as object;
+    await route.fulfill({ json: { ...list, items: [] } });
+  });
+  await page.reload();
+  await expect(page.getByText(words("tenants.none"))).toBeVisible();
+  await page.getByText(new RegExp(`^${words("more.title")}`)).click();
+  await page.getByRole("link", { name: "acme-platform" }).click();
+  await page.getByRole("link", { name: words("people.edit") }).click();
+  await page.getByRole("link", { name: words("form.cancel") }).click();
+  await expect(page).toHaveURL(/review\/platforms\/acme-platform$/);
+  await expect(page.getByRole("heading", { level: 1, name: words("review.title", { name: "acme-platform" }) })).toBeVisible();
+});
+
 test("a tenant's administrators name another one by their platform, and operators by the Tenant", async ({ console, platform }) => {
   const page = await console.as("alice", PAGES.tenant);
   await page.getByRole("link", { name: words("people.edit") }).click();

@@ -1,7 +1,7 @@
 import { useNavigate, useParams } from "@solidjs/router";
 import { For, Show, batch, createMemo, createResource, createSignal } from "solid-js";
 import { request } from "../api/client";
-import { pathOf } from "../api/collections";
+import { pathOf, tenants } from "../api/collections";
 import type { Platform, Project, Tenant } from "../api/types";
 import { t } from "../i18n/messages";
 import { PERSON_KINDS, type PeopleChange, type Person, type PersonKind, ROLES, type Role, changesOf, isComplete, nameOf, peopleOf, rebasePeople, toApi, trimmed, user } from "../people/person";
@@ -16,7 +16,7 @@ interface PeopleOf {
   kinds: readonly PersonKind[];
   hasRoles: boolean;
   title: (name: string) => string;
-  back: (object: ObjectWithPeople) => string;
+  back: (object: ObjectWithPeople, tenants: ReadonlyMap<string, Tenant>) => string;
   read: (object: ObjectWithPeople) => Person[];
   /** `spec` of the merge patch from one list to the other. */
   write: (people: readonly Person[], before: readonly Person[]) => object;
@@ -48,7 +48,11 @@ const PEOPLE_OF: Record<string, PeopleOf> = {
     kinds: ["User"],
     hasRoles: false,
     title: (name) => t("people.platform", { name }),
-    back: ({ spec }) => `/tenants/${(spec as Platform["spec"])?.tenantID ?? ""}`,
+    // A tenant has a page only if it has an object.
+    back: ({ metadata, spec }, all) => {
+      const tenant = (spec as Platform["spec"])?.tenantID ?? "";
+      return all.has(tenant) ? `/tenants/${tenant}` : `/review/platforms/${metadata.name}`;
+    },
     read: ({ spec }) => ((spec as Platform["spec"])?.administrators ?? []).map((name) => user(name, "admin")),
     write: (people) => ({ administrators: people.map(({ name }) => name) }),
   },
@@ -92,7 +96,8 @@ function PeopleForm(props: { object: ObjectWithPeople; of: PeopleOf; path: strin
     }),
   };
   const navigate = useNavigate();
-  const back = () => props.of.back(props.object);
+  const ruled = tenants();
+  const back = () => props.of.back(props.object, ruled.objects());
   const sent = createMemo((): WriteRequest | undefined => {
     if (changes().length === 0 || isUnfinished()) return undefined;
     const { resourceVersion } = base().metadata;

@@ -6,6 +6,7 @@ import { conditionsOf } from "../api/conditions";
 import { formatDateTime, formatTimeOfDay, t } from "../i18n/messages";
 import type { ManagedFields } from "../live/feed";
 import { type ObjectWithConditions, fieldPathsOf } from "../live/recent";
+import { PeopleLink } from "../ui/access";
 import { CopyButton } from "../ui/copy";
 import { createLatest } from "../ui/lookup";
 import { Conditions, ErrorCard, ErrorText, PageHeader, RetryButton } from "../ui/parts";
@@ -48,7 +49,7 @@ export function Review() {
       {(one) => (
         <>
           <Show when={problem()}>{(is) => <p class="notice bad" role="alert"><ErrorText error={is()} /></p>}</Show>
-          <Shown object={one().found} read={one().read} retry={retry} />
+          <Shown object={one().found} plural={params.plural} read={one().read} retry={retry} />
         </>
       )}
     </Show>
@@ -79,7 +80,7 @@ function Parts(props: { fields: ManagedFields }) {
   );
 }
 
-function Shown(props: { object: ObjectWithConditions; read: number; retry: () => void }) {
+function Shown(props: { object: ObjectWithConditions; plural: string; read: number; retry: () => void }) {
   const yaml = createLatest(() => props.object, (object) => {
     const { managedFields: _, ...metadata } = object.metadata;
     return yamlOf({ ...object, metadata });
@@ -87,6 +88,8 @@ function Shown(props: { object: ObjectWithConditions; read: number; retry: () =>
   return (
     <>
       <PageHeader title={t("review.title", { name: props.object.metadata.name })} under={props.object.kind ?? ""}>
+        {/* A platform has no page of its own, and that of its tenant is there only if the tenant has an object. */}
+        <Show when={props.plural === "platforms"}><PeopleLink plural="platforms" name={props.object.metadata.name} /></Show>
         <CopyButton text={yaml() ?? ""} />
         <button class="button" type="button" onClick={() => props.retry()}>{t("review.again")}</button>
       </PageHeader>
