@@ -2,6 +2,7 @@ use super::*;
 use crate::fixtures::server::CLUSTER;
 use crate::fixtures::world::{SEEN_MAX, World};
 use crate::member::ClusterNamespace;
+use crate::member::watch_store::UpdateSource;
 use crate::members::Lookup;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response};
@@ -436,7 +437,7 @@ async fn a_cluster_that_is_left_alone_since_too_much_is_seen_is_not_cut_off() {
     let member = following.member().unwrap();
     let remaining = vec!["x".repeat(SEEN_MAX)];
     let large = ClusterNamespace { name: "web".into(), remaining, ..ClusterNamespace::default() };
-    member.observed.upsert_namespace(large, true);
+    member.observed.upsert_namespace(large, UpdateSource::Watch);
     following.until("it is left alone", || !following.is_reachable()).await;
     following.cluster.lets_in(&token(1), &["create namespaces"]);
     following.tell(Ok(following.cluster.listed(&token(1))));

@@ -110,6 +110,7 @@ mod tests {
     use crate::member::ClusterNamespace;
     use crate::member::recount::RECOUNT;
     use crate::member::template_objects::TemplateObjectKind;
+    use crate::member::watch_store::UpdateSource;
     use crate::shares::Share;
     use futures_util::pin_mut;
     use std::sync::Arc;
@@ -129,7 +130,7 @@ mod tests {
     fn sees(member: &Member, name: &str, bytes: usize) {
         let remaining = vec!["x".repeat(bytes)];
         let namespace = ClusterNamespace { name: name.into(), remaining, ..ClusterNamespace::default() };
-        member.observed.upsert_namespace(namespace, true);
+        member.observed.upsert_namespace(namespace, UpdateSource::Watch);
     }
 
     fn reason(member: &Member) -> String {

@@ -8,7 +8,7 @@ use super::pull_objects::PullObjects;
 use super::quota::ClusterQuota;
 use super::recount::{QuotaHistories, UsageRecount};
 use super::template_objects::TemplateObjects;
-use super::watch_store::{ListEnd, WatchStore};
+use super::watch_store::{ListEnd, UpdateSource, WatchStore};
 use super::weight;
 use crate::error::ListFailure;
 use business_types::access::AccessRole;
@@ -150,9 +150,9 @@ impl Observed {
     }
 
     /// Stores a namespace. Returns whether it is new or changed.
-    pub fn upsert_namespace(&self, object: ClusterNamespace, by_watch: bool) -> bool {
+    pub fn upsert_namespace(&self, object: ClusterNamespace, source: UpdateSource) -> bool {
         let name = object.name.clone();
-        self.write().namespaces.upsert(&name, object, by_watch)
+        self.write().namespaces.upsert(&name, object, source)
     }
 
     /// Removes a namespace that is gone, or has lost its label.
@@ -161,14 +161,14 @@ impl Observed {
     }
 
     /// Stores the quota of a namespace. Returns what has changed.
-    pub fn upsert_quota(&self, namespace: &str, object: ClusterQuota, by_watch: bool) -> QuotaChange {
+    pub fn upsert_quota(&self, namespace: &str, object: ClusterQuota, source: UpdateSource) -> QuotaChange {
         let mut inner = self.write();
         let mut change = match inner.quotas.get(namespace) {
             Some(old) if old.differs_in_use_only(&object) => QuotaChange::UsageOnly,
             _ => QuotaChange::State,
         };
-        let told = by_watch.then(|| object.clone());
-        let mut is_news = inner.quotas.upsert(namespace, object, by_watch);
+        let told = (source == UpdateSource::Watch).then(|| object.clone());
+        let mut is_news = inner.quotas.upsert(namespace, object, source);
         if let Some(told) = told {
             let ObservedInner { quotas, histories, .. } = &mut *inner;
             // Usually it is the one that is stored anyway.
@@ -243,9 +243,9 @@ impl Observed {
     }
 
     /// Stores a role binding that is named like ours. Returns whether it is new or changed.
-    pub fn upsert_binding(&self, namespace: &str, object: ClusterBinding, by_watch: bool) -> bool {
+    pub fn upsert_binding(&self, namespace: &str, object: ClusterBinding, source: UpdateSource) -> bool {
         let key = binding_key(namespace, object.role);
-        self.write().bindings.upsert(&key, object, by_watch)
+        self.write().bindings.upsert(&key, object, source)
     }
 
     /// Stores a role binding that is not named like ours; removes it if `binding` is `None`. Returns whether that is a

@@ -187,6 +187,7 @@ mod tests {
     use super::*;
     use crate::error::ListFailure;
     use crate::member::shared_store::NotListed;
+    use crate::member::watch_store::UpdateSource;
     use serde_json::{Value, json};
 
     fn secret(name: &str, fields: &Value) -> Option<PullSecret> {
@@ -254,7 +255,7 @@ mod tests {
         seen.begin_list();
         assert!(seen.end_list().is_first && !seen.end_list().is_first);
         let account = PullAccount { resource_version: "5".into(), ..PullAccount::default() };
-        assert!(seen.upsert("web", "default", account.clone(), true));
+        assert!(seen.upsert("web", "default", account.clone(), UpdateSource::Watch));
         assert_eq!(seen.in_namespace("web").unwrap().len(), 1);
         assert_eq!(seen.in_namespace("we").unwrap().len(), 0);
         seen.remove("web", "default", &account);

@@ -4,7 +4,7 @@
 use super::pull_objects::{PullAccount, PullSecret};
 use super::shared_store::SharedStore;
 use super::watch_health::WatchHealth;
-use super::watch_store::Versioned;
+use super::watch_store::{UpdateSource, Versioned};
 use super::{Member, notify, pages};
 use crate::context::Context;
 use crate::dispatch;
@@ -84,7 +84,7 @@ impl<K, V: Versioned> Watch<'_, K, V> {
             Event::InitDone => notify::list_ended(self.cx, self.member, self.seen.end_list()),
             Event::InitApply(object) | Event::Apply(object) => {
                 let Some(NamespacedObject { namespace, name, object }) = (self.read)(object) else { return };
-                if self.seen.upsert(&namespace, &name, object, true) {
+                if self.seen.upsert(&namespace, &name, object, UpdateSource::Watch) {
                     self.changed(&namespace);
                 }
             }

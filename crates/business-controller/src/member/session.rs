@@ -6,6 +6,7 @@ use super::notify::{
 use super::observed::QuotaChange;
 use super::others::OtherBinding;
 use super::watch_health::{ListHealth, WatchFailure, WatchHealth};
+use super::watch_store::UpdateSource;
 use super::{
     ClusterBinding, ClusterNamespace, ClusterQuota, Member, Reach, eviction, pages, pull_watches,
     template_watches,
@@ -264,7 +265,7 @@ async fn watch_namespaces(cx: &Context, member: &Member, health: &WatchHealth) {
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let object = ClusterNamespace::from(object);
                 let name = object.name.clone();
-                if member.observed.upsert_namespace(object, true) {
+                if member.observed.upsert_namespace(object, UpdateSource::Watch) {
                     wake_namespace(cx, member, &name, Lane::Urgent, Duration::ZERO);
                 }
             }
@@ -293,7 +294,8 @@ async fn watch_quotas(cx: &Context, member: &Member, health: &WatchHealth) {
             }
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = quota_namespace(&object) else { continue };
-                let change = member.observed.upsert_quota(&namespace, ClusterQuota::from(object), true);
+                let change =
+                    member.observed.upsert_quota(&namespace, ClusterQuota::from(object), UpdateSource::Watch);
                 match change {
                     QuotaChange::None => {}
                     QuotaChange::UsageOnly => {
@@ -327,7 +329,7 @@ async fn watch_bindings(cx: &Context, member: &Member, health: &WatchHealth) {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 observe_other_binding(cx, member, &namespace, &object, OtherBinding::of(&object));
                 let Some(binding) = ClusterBinding::of(object) else { continue };
-                if member.observed.upsert_binding(&namespace, binding, true) {
+                if member.observed.upsert_binding(&namespace, binding, UpdateSource::Watch) {
                     wake_namespace(cx, member, &namespace, Lane::Urgent, Duration::ZERO);
                 }
             }
@@ -491,7 +493,7 @@ mod tests {
         assert!(member.observed.is_synced());
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
-        member.observed.upsert_namespace(large, true);
+        member.observed.upsert_namespace(large, UpdateSource::Watch);
         world.server.is_cluster("another");
         assert!(timeout(Duration::from_mins(2), &mut following).await.is_err());
         let Reach::Unreachable { reason, .. } = member.reach() else { panic!("{:?}", member.reach()) };
@@ -509,7 +511,7 @@ mod tests {
         let member = listed(&world);
         let remaining = vec!["x".repeat(SEEN_MAX)];
         let large = ClusterNamespace { name: "a".into(), remaining, ..ClusterNamespace::default() };
-        member.observed.upsert_namespace(large, true);
+        member.observed.upsert_namespace(large, UpdateSource::Watch);
         assert!(timeout(PROBE_PERIOD, Box::pin(follow(&world.cx, &member))).await.is_err());
         assert!(member.is_evicted());
         assert_eq!(member.observed.weight(), 0);
@@ -528,7 +530,7 @@ mod tests {
         assert_eq!(member.reach(), Reach::Reachable, "it answers");
         // It went back before anybody asked: what was seen says so.
         let seen = ClusterNamespace { resource_version: "5000".into(), ..ClusterNamespace::default() };
-        member.observed.upsert_namespace(seen, true);
+        member.observed.upsert_namespace(seen, UpdateSource::Watch);
         let probing = keep_probing(&world.cx, &member, &health, LIST_PATIENCE);
         assert_eq!(timeout(PROBE_PERIOD * 2, probing).await, Ok(RestartReason::HistoryWentBack));
         member.observed.begin_namespace_list();

@@ -1,6 +1,6 @@
 //! A store of the objects of one kind in a member cluster, behind a lock, with the reason why it could not be listed.
 
-use super::watch_store::{ListEnd, Versioned, WatchStore};
+use super::watch_store::{ListEnd, UpdateSource, Versioned, WatchStore};
 use crate::error::ListFailure;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -67,8 +67,8 @@ impl<V: Versioned> SharedStore<V> {
     }
 
     /// Stores an object. Returns whether it is new or changed.
-    pub fn upsert(&self, namespace: &str, name: &str, object: V, by_watch: bool) -> bool {
-        self.write().store.upsert(&format!("{namespace}/{name}"), object, by_watch)
+    pub fn upsert(&self, namespace: &str, name: &str, object: V, source: UpdateSource) -> bool {
+        self.write().store.upsert(&format!("{namespace}/{name}"), object, source)
     }
 
     /// Removes an object.

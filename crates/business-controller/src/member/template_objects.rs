@@ -2,7 +2,7 @@
 
 use super::binding::RBAC;
 use super::shared_store::SharedStore;
-use super::watch_store::Versioned;
+use super::watch_store::{UpdateSource, Versioned};
 use super::weight;
 use crate::field_managers::TEMPLATE_MANAGER;
 use business_types::names::{
@@ -229,9 +229,9 @@ impl TemplateObjects {
     }
 
     /// Stores an object. Returns whether it is new or changed.
-    pub fn upsert(&self, namespace: &str, object: TemplateObject, by_watch: bool) -> bool {
+    pub fn upsert(&self, namespace: &str, object: TemplateObject, source: UpdateSource) -> bool {
         let name = object.name.clone();
-        self.of(object.kind).upsert(namespace, &name, object, by_watch)
+        self.of(object.kind).upsert(namespace, &name, object, source)
     }
 
     /// Removes an object that is gone, or has lost its label.

@@ -3,6 +3,7 @@
 
 use super::template_objects::{TemplateObject, TemplateObjectKind};
 use super::watch_health::WatchHealth;
+use super::watch_store::UpdateSource;
 use super::{Member, notify, pages};
 use crate::context::Context;
 use crate::dispatch;
@@ -38,7 +39,7 @@ async fn watch(cx: &Context, member: &Member, health: &WatchHealth, kind: Templa
             Ok(Event::InitApply(object) | Event::Apply(object)) => {
                 let Some(namespace) = object.metadata.namespace.clone() else { continue };
                 let Some(object) = TemplateObject::of(kind, object) else { continue };
-                if seen.upsert(&namespace, object, true) {
+                if seen.upsert(&namespace, object, UpdateSource::Watch) {
                     changed(&namespace);
                 }
             }

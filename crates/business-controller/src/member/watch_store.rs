@@ -25,6 +25,15 @@ impl<V> Default for WatchStore<V> {
     }
 }
 
+/// Where an object comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpdateSource {
+    /// The watch has delivered it, in a list or as an event.
+    Watch,
+    /// It is the answer to our own write, which may be behind the watch.
+    OwnWrite,
+}
+
 /// An object of a member cluster with a resourceVersion.
 pub trait Versioned: Clone + PartialEq {
     /// `metadata.resourceVersion`
@@ -76,11 +85,11 @@ impl<V: Versioned> WatchStore<V> {
     }
 
     /// Stores an object. Returns whether it is new or changed. During a list, the watch delivers nothing but the list.
-    pub(super) fn upsert(&mut self, name: &str, object: V, by_watch: bool) -> bool {
+    pub(super) fn upsert(&mut self, name: &str, object: V, source: UpdateSource) -> bool {
         let incoming = revision(object.resource_version());
         self.highest = self.highest.max(incoming);
-        let is_listed = by_watch && self.listed.is_some();
-        if by_watch {
+        let is_listed = source == UpdateSource::Watch && self.listed.is_some();
+        if source == UpdateSource::Watch {
             self.delivered = self.delivered.max(incoming);
             if let Some(listed) = self.listed.as_mut() {
                 listed.insert(name.to_owned());
@@ -151,10 +160,10 @@ mod tests {
         let quota = || ClusterQuota { resource_version: "1".into(), ..ClusterQuota::default() };
         let mut store = WatchStore::default();
         for key in ["a/edit", "a/view", "b/view", "c"] {
-            store.upsert(key, quota(), true);
+            store.upsert(key, quota(), UpdateSource::Watch);
         }
         store.begin_list();
-        store.upsert("b/view", quota(), true);
+        store.upsert("b/view", quota(), UpdateSource::Watch);
         let end = store.end_list();
         assert_eq!((end.is_first, end.gone), (true, BTreeSet::from(["a".to_owned(), "c".to_owned()])));
         assert!(!store.end_list().is_first);

@@ -14,6 +14,7 @@ use crate::error::{CallFailure, Error};
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::binding::Grantee;
 use crate::member::observed::NamespaceBindings;
+use crate::member::watch_store::UpdateSource;
 use crate::member::{ClusterBinding, ClusterQuota, Member};
 use crate::namespace::enqueue::enqueue_namespace;
 use crate::namespace::validate::is_marked;
@@ -287,7 +288,7 @@ async fn apply_step(at: AccessTarget<'_>, wanted: WantedBinding<'_>, step: Bindi
         }
     };
     if let Some(written) = written {
-        reached.member.observed.upsert_binding(namespace, written, false);
+        reached.member.observed.upsert_binding(namespace, written, UpdateSource::OwnWrite);
     }
     Ok(())
 }
@@ -310,7 +311,7 @@ async fn remove_subjects(
     match api.patch_binding(namespace, wanted.role, &build::binding_patch(object, from, &left)).await {
         Ok(written) => {
             if let Some(written) = written {
-                reached.member.observed.upsert_binding(namespace, written, false);
+                reached.member.observed.upsert_binding(namespace, written, UpdateSource::OwnWrite);
             }
             Ok(())
         }

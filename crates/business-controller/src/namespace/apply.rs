@@ -8,6 +8,7 @@ use super::verdict::{NamespaceStep, Plan, QuotaStep};
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::member::template_metadata::TemplateMetadata;
+use crate::member::watch_store::UpdateSource;
 use crate::member::{ClusterNamespace, ClusterQuota};
 use std::sync::Arc;
 
@@ -96,7 +97,7 @@ async fn create(
 
 fn record_observed(target: &Target, namespace: ClusterNamespace) -> String {
     let uid = namespace.uid.clone();
-    target.member.observed.upsert_namespace(namespace, false);
+    target.member.observed.upsert_namespace(namespace, UpdateSource::OwnWrite);
     uid
 }
 
@@ -118,6 +119,6 @@ async fn write_quota(
             api.create_quota(name, &body).await?
         }
     };
-    target.member.observed.upsert_quota(name, quota.clone(), false);
+    target.member.observed.upsert_quota(name, quota.clone(), UpdateSource::OwnWrite);
     Ok(Arc::new(quota))
 }

@@ -20,6 +20,7 @@ use crate::error::{CallFailure, Error};
 use crate::member::Member;
 use crate::member::template_metadata::TemplateMetadata;
 use crate::member::template_objects::{NamespaceTemplateObjects, TemplateObject, TemplateObjectKind};
+use crate::member::watch_store::UpdateSource;
 use crate::namespace_template::kind::CurrentTemplate;
 use crate::namespace_template::resolve::{self, ResolvedTemplate};
 use crate::namespace_template::rollout;
@@ -289,7 +290,7 @@ async fn apply_step(
         crate::member::api::set_preconditions(&mut body, &there.uid, &there.resource_version);
     }
     if let Some(written) = api.apply_template_object(wanted.kind, namespace, &wanted.name, &body).await? {
-        observed.upsert(namespace, written, false);
+        observed.upsert(namespace, written, UpdateSource::OwnWrite);
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::fixtures::world::{BINDINGS, NAMESPACE, OBJECT, World};
 use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
 use crate::member::Reach;
 use crate::member::template_objects::{TemplateObject, TemplateObjectKind};
+use crate::member::watch_store::UpdateSource;
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace_template::kind::{NamespaceTemplate, TemplateView};
 use crate::outcome::{Drift, DriftLabels, PassOutcome};
@@ -566,7 +567,7 @@ async fn what_is_not_seen_yet_is_waited_for_before_it_is_released() {
         TemplateObjectKind::RoleBinding,
         serde_json::from_value(world.stored(BINDING)).unwrap(),
     );
-    templates.upsert("web", binding.unwrap(), true);
+    templates.upsert("web", binding.unwrap(), UpdateSource::Watch);
     assert_eq!(world.pass().await.unwrap(), PassOutcome::Applied);
     assert_eq!((world.server.find(BINDING), world.server.find(OBJECT)), (None, None));
 }

@@ -2,6 +2,7 @@ use super::*;
 use crate::fixtures::{amounts, pending};
 use crate::member::Observed;
 use crate::member::recount::RECOUNT;
+use crate::member::watch_store::UpdateSource;
 use crate::seal::Origin;
 use meta::quantity::Quantity;
 use proptest::prelude::*;
@@ -301,14 +302,14 @@ impl World {
         let version: u64 = self.written.quota.resource_version.parse().unwrap();
         self.written.quota.resource_version = (version + 1).to_string();
         if self.is_watched {
-            self.observed.upsert_quota("web", self.written.quota.clone(), true);
+            self.observed.upsert_quota("web", self.written.quota.clone(), UpdateSource::Watch);
         }
     }
 
     fn list(&mut self) {
         self.is_watched = true;
         self.observed.begin_quota_list();
-        self.observed.upsert_quota("web", self.written.quota.clone(), true);
+        self.observed.upsert_quota("web", self.written.quota.clone(), UpdateSource::Watch);
         self.observed.end_quota_list();
     }
 
@@ -406,7 +407,7 @@ fn new_world() -> World {
         since_count: 0,
         object,
     };
-    world.observed.upsert_quota("web", world.written.quota.clone(), true);
+    world.observed.upsert_quota("web", world.written.quota.clone(), UpdateSource::Watch);
     world
 }
 

@@ -12,6 +12,7 @@ use crate::error::{CallFailure, Error};
 use crate::kinds::ChangeSource;
 use crate::member::pull_objects::{LastWriter, PullAccount, PullSecret};
 use crate::member::shared_store::NotListed;
+use crate::member::watch_store::UpdateSource;
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use crate::namespace::report;
 use crate::namespace::target::Target;
@@ -206,7 +207,12 @@ async fn provide(
     match catch_refusal(target, &format!("Secret {PULL_SECRET}"), written)? {
         Ok(there) => {
             if let Some(there) = there {
-                target.member.observed.pulls.secrets.upsert(namespace, PULL_SECRET, there, false);
+                target.member.observed.pulls.secrets.upsert(
+                    namespace,
+                    PULL_SECRET,
+                    there,
+                    UpdateSource::OwnWrite,
+                );
             }
             memory.set_applied(&object.uid, spec);
         }
@@ -382,7 +388,7 @@ async fn update_account(
     };
     Ok(match catch_refusal(target, &what, written)? {
         Ok(there) => {
-            target.member.observed.pulls.accounts.upsert(namespace, name, there, false);
+            target.member.observed.pulls.accounts.upsert(namespace, name, there, UpdateSource::OwnWrite);
             None
         }
         Err(refused) => Some(refused),
