@@ -22,6 +22,7 @@ use crate::dispatch;
 use crate::error::Error;
 use crate::kinds::ObjectKey as _;
 use crate::member::Member;
+use crate::member_cluster::kind::AuditResult;
 use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
 use crate::namespace::kind::BusinessNamespace;
@@ -332,15 +333,18 @@ async fn recheck_identities(members: &[Arc<Member>], comparison: &mut Comparison
     }
 }
 
-/// Publishes the comparison of each cluster in its object; none for a cluster with nothing to compare.
+/// Publishes the comparison of each cluster in its object.
 fn publish(scope: &AuditScope<'_>, mut comparisons: BTreeMap<String, ClusterComparison>) {
     let cx = scope.cx;
     let objects = cx.objects.member_clusters.all();
     let known = objects.iter().map(|object| object.key.name().to_owned());
     let names: BTreeSet<String> =
         known.chain(comparisons.keys().cloned()).filter(|name| scope.has_cluster(name)).collect();
-    let shown = names.iter().map(|name| (name.clone(), comparisons.remove(name)));
-    cx.objects.member_clusters.memory.set_comparisons(shown.collect());
+    let audit = |name: &String| {
+        let comparison = comparisons.remove(name);
+        (name.clone(), comparison.map_or(AuditResult::NothingToCompare, AuditResult::Compared))
+    };
+    cx.objects.member_clusters.memory.set_audits(names.iter().map(audit).collect());
     for name in names {
         wake_cluster(cx, &name, Lane::Urgent);
     }

@@ -123,7 +123,7 @@ fn observe(cx: &Context, name: &str) -> ClusterObservation {
     ClusterObservation {
         reach,
         directory: memory.directory_entry(name),
-        comparison: memory.comparison(name),
+        audit: memory.audit(name),
         nodes: memory.nodes(name),
         usage: ClusterUsage::of(name, &cx.objects),
         share: cx.share_of(name),

@@ -33,9 +33,26 @@ pub struct ClusterMemory {
 struct ClusterFindings {
     /// `None` before the directory was read.
     entries: Option<BTreeMap<String, DirectoryEntry>>,
-    /// By cluster; `None` if the audit found that there is nothing to compare.
-    comparisons: BTreeMap<String, Option<ClusterComparison>>,
+    audits: BTreeMap<String, AuditResult>,
     nodes: BTreeMap<String, AllocatableResult>,
+}
+
+/// What the last audit of a cluster by this replica has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AuditResult {
+    /// There was nothing to compare.
+    NothingToCompare,
+    Compared(ClusterComparison),
+}
+
+impl AuditResult {
+    /// The comparison to show; `None` if there was nothing to compare.
+    pub fn into_comparison(self) -> Option<ClusterComparison> {
+        match self {
+            Self::NothingToCompare => None,
+            Self::Compared(comparison) => Some(comparison),
+        }
+    }
 }
 
 /// The allocatable resources of the nodes, or why they could not be read.
@@ -100,19 +117,19 @@ impl ClusterMemory {
         changed
     }
 
-    /// The comparison of a cluster; the outer `None` if this replica has not audited it.
-    pub fn comparison(&self, name: &str) -> Option<Option<ClusterComparison>> {
-        self.lock().comparisons.get(name).cloned()
+    /// The last audit of a cluster; `None` if this replica has not audited it.
+    pub fn audit(&self, name: &str) -> Option<AuditResult> {
+        self.lock().audits.get(name).cloned()
     }
 
-    pub fn set_comparisons(&self, comparisons: BTreeMap<String, Option<ClusterComparison>>) {
-        self.lock().comparisons = comparisons;
+    pub fn set_audits(&self, audits: BTreeMap<String, AuditResult>) {
+        self.lock().audits = audits;
     }
 
     /// Forgets a cluster that another replica works on from now on.
     pub fn forget(&self, name: &str) {
         let mut findings = self.lock();
-        findings.comparisons.remove(name);
+        findings.audits.remove(name);
         findings.nodes.remove(name);
     }
 

@@ -1,4 +1,6 @@
-use super::kind::{AllocatableResult, CredentialValidity, DirectoryEntry, ListingState, MemberClusterView};
+use super::kind::{
+    AllocatableResult, AuditResult, CredentialValidity, DirectoryEntry, ListingState, MemberClusterView,
+};
 use super::usage::ClusterUsage;
 use crate::member::Reach;
 use crate::shares::{Share, lease};
@@ -6,7 +8,7 @@ use business_types::condition::{
     self, BOUNDED, CAPACITY_DERIVED, CREDENTIALS_VALID, FALSE, REACHABLE, READY, REGISTERED, TERMINATING,
     TRUE, UNKNOWN, reason,
 };
-use business_types::{ClusterComparison, Condition, CredentialInUse, MemberClusterStatus};
+use business_types::{Condition, CredentialInUse, MemberClusterStatus};
 use meta::quantity::ResourceList;
 
 /// How many tenants a message names.
@@ -19,8 +21,8 @@ pub struct ClusterObservation {
     pub reach: Option<Reach>,
     /// `None` before the directory was read.
     pub directory: Option<DirectoryEntry>,
-    /// The outer `None`: this replica has not audited it.
-    pub comparison: Option<Option<ClusterComparison>>,
+    /// `None` if this replica has not audited it.
+    pub audit: Option<AuditResult>,
     pub usage: ClusterUsage,
     /// Its share.
     pub share: Share,
@@ -43,7 +45,10 @@ pub fn next(object: &MemberClusterView, observation: &ClusterObservation, now: &
         consumed: usage.consumed.clone(),
         namespaces: i64::try_from(usage.namespaces).unwrap_or(i64::MAX),
         lease: lease::share_lease_name(observation.share),
-        comparison: observation.comparison.clone().unwrap_or_else(|| old.comparison.clone()),
+        comparison: match observation.audit.clone() {
+            Some(audit) => audit.into_comparison(),
+            None => old.comparison.clone(),
+        },
         credential: credential(old.credential.as_ref(), observation, now),
         observed_generation: Some(object.generation),
         conditions: old.conditions.clone(),
@@ -62,12 +67,11 @@ pub fn next(object: &MemberClusterView, observation: &ClusterObservation, now: &
     if object.spec.derived.is_empty() {
         status.conditions.retain(|condition| condition.type_ != CAPACITY_DERIVED);
     }
-    let credentials = observation.directory.as_ref().map(credentials_valid);
-    if credentials == Some(None) {
+    let credentials = observation.directory.as_ref().and_then(credentials_valid);
+    if observation.directory.is_some() && credentials.is_none() {
         status.conditions.retain(|condition| condition.type_ != CREDENTIALS_VALID);
     }
-    let others =
-        terminating.into_iter().chain(capacity_derived(object, observation)).chain(credentials.flatten());
+    let others = terminating.into_iter().chain(capacity_derived(object, observation)).chain(credentials);
     for condition in [registered, reachable, ready, bounded(usage)].into_iter().chain(others) {
         condition::set(&mut status.conditions, condition.at(object.generation), now);
     }
@@ -175,6 +179,7 @@ mod tests {
     use super::*;
     use crate::kinds::{ObjectKey as _, RootKey};
     use crate::member_cluster::kind::CredentialInfo;
+    use business_types::ClusterComparison;
 
     fn told(object: &MemberClusterView, observation: &ClusterObservation, type_: &str) -> (String, String) {
         let status = next(object, observation, "2026-01-01T00:00:00Z");
@@ -188,7 +193,7 @@ mod tests {
         ClusterObservation {
             reach,
             directory,
-            comparison: None,
+            audit: None,
             usage: ClusterUsage::default(),
             share: Share::Clusters(3),
             nodes: None,
@@ -261,15 +266,15 @@ mod tests {
 
     #[test]
     fn what_was_compared_stays_until_it_is_compared_again() {
-        let part = |revision| Some(ClusterComparison { revision, ..ClusterComparison::default() });
+        let part = |revision| ClusterComparison { revision, ..ClusterComparison::default() };
         let mut object = MemberClusterView::default();
-        object.status.comparison = part(7);
-        let after = |comparison| {
-            let observation = ClusterObservation { comparison, ..observation(None, ListingState::Listed) };
+        object.status.comparison = Some(part(7));
+        let after = |audit| {
+            let observation = ClusterObservation { audit, ..observation(None, ListingState::Listed) };
             next(&object, &observation, "2026-01-01T00:00:00Z").comparison
         };
-        assert_eq!(after(None), part(7));
-        assert_eq!(after(Some(part(9))), part(9));
-        assert_eq!(after(Some(None)), None);
+        assert_eq!(after(None), Some(part(7)));
+        assert_eq!(after(Some(AuditResult::Compared(part(9)))), Some(part(9)));
+        assert_eq!(after(Some(AuditResult::NothingToCompare)), None);
     }
 }

@@ -472,7 +472,7 @@ async fn a_cluster_to_which_a_write_may_be_under_way_is_compared_when_that_is_ov
     let (begun, end) = (Instant::now(), CancellationToken::new());
     let auditing = tokio::spawn(Audit { cx: Arc::clone(&world.cx), period }.run(end.clone()));
     world.cx.audit_wanted.notify_one();
-    let compared = || world.cx.objects.member_clusters.memory.comparison("c1").flatten();
+    let compared = || world.cx.objects.member_clusters.memory.audit("c1")?.into_comparison();
     let mut first = None;
     while first.is_none() || compared().is_none_or(|found| !found.missing.is_empty()) {
         assert!(begun.elapsed() < period, "{:?}", compared());
