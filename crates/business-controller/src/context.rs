@@ -10,7 +10,7 @@ use crate::outcome::ControllerMetrics;
 use crate::queue::{FlowKey, Lane, Queue};
 use crate::registry::backend::Registry;
 use crate::seal::SealKeys;
-use crate::shares::{Share, Shares};
+use crate::shares::{Share, Shares, Term};
 use business_types::ClusterIdentity;
 use runtime::Clock;
 use std::sync::Arc;
@@ -96,10 +96,10 @@ impl Context {
         &self.shares.state(self.share_of(cluster)).fence
     }
 
-    /// The share of a cluster and its current term, if this replica works on it.
-    pub fn term_of(&self, cluster: &str) -> Option<(Share, u64)> {
+    /// The current term of a cluster's share, if this replica works on it.
+    pub fn term_of(&self, cluster: &str) -> Option<Term> {
         let share = self.share_of(cluster);
-        self.shares.holds(share).then(|| (share, self.shares.state(share).term()))
+        self.shares.holds(share).then(|| Term { share, number: self.shares.state(share).term() })
     }
 
     /// The member cluster of this name, if it is followed here.

@@ -1,4 +1,5 @@
-//! The controller of namespaces: site → access → validate → build → apply → template → status, and cleanup at the end.
+//! The controller of namespaces: target → access → validate → build → apply → template → status, and cleanup at the
+//! end.
 
 /// The kind, its index and its cache look-ups.
 pub mod kind;
@@ -51,7 +52,7 @@ use crate::outcome::PassOutcome;
 use crate::project::enqueue::enqueue_project;
 use crate::queue::Lane;
 use crate::seal::{Origin, Sealed};
-use crate::shares::Share;
+use crate::shares::Term;
 use crate::tenant::enqueue_tenant;
 use access::AccessTarget;
 use access_state::AccessState;
@@ -159,19 +160,19 @@ fn remember_new_object(cx: &Context, change: &ViewChange<BusinessNamespace>) {
             && !new.was_transferred()
     };
     if let Some(new) = new.filter(is_new)
-        && let Some(held) = first_tenure(cx, new)
+        && let Some(term) = sole_writers_term(cx, new)
     {
-        cx.objects.namespaces.memory.never_created.remember(&new.uid, held);
+        cx.objects.namespaces.memory.never_created.remember(&new.uid, term);
     }
 }
 
-/// The share and tenure in which the object was made, if this process holds the share of its cluster and nobody else
-/// can have written for the object.
-fn first_tenure(cx: &Context, new: &NamespaceView) -> Option<(Share, u64)> {
-    let held = cx.term_of(&new.spec.cluster_name)?;
+/// The current term of the share of the object's cluster, if this process holds it and nobody else can have written for
+/// the object.
+fn sole_writers_term(cx: &Context, new: &NamespaceView) -> Option<Term> {
+    let term = cx.term_of(&new.spec.cluster_name)?;
     let Lookup::Found(member) = cx.member(&new.spec.cluster_name) else { return None };
-    let is_first = member.term == held.1 && member.is_sole_writer_for(revision(&new.resource_version));
-    is_first.then_some(held)
+    let is_sole = member.term == term.number && member.is_sole_writer_for(revision(&new.resource_version));
+    is_sole.then_some(term)
 }
 
 async fn reconcile(cx: &Context, key: &ProjectKey) -> Result<PassOutcome, Error> {

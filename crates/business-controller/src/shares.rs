@@ -42,6 +42,13 @@ impl Display for Share {
     }
 }
 
+/// One term of a share in this replica: from when it begins to work on the share until it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    pub share: Share,
+    pub number: u64,
+}
+
 /// A hash that is the same in every release.
 fn hash(texts: &[&str]) -> u64 {
     let bytes = digest(&SHA256, texts.join("\n").as_bytes());

@@ -83,14 +83,14 @@ async fn create(
 ) -> Result<ClusterNamespace, Error> {
     let body = build::new_namespace(target, object, template_metadata);
     let never_created = &cx.objects.namespaces.memory.never_created;
-    let was_never_created_in = never_created.forget(&object.uid);
+    let term = never_created.forget(&object.uid);
     let result = target.member.api.create_namespace(&object.spec.namespace, &body).await;
     let nothing_was_made = match &result {
         Ok(_) | Err(Error::Member(CallFailure::Unavailable(_))) => false,
         Err(_) => true,
     };
-    if let Some(held) = was_never_created_in.filter(|_| nothing_was_made) {
-        never_created.remember(&object.uid, held);
+    if let Some(term) = term.filter(|_| nothing_was_made) {
+        never_created.remember(&object.uid, term);
     }
     result
 }

@@ -4,7 +4,7 @@ use super::grants::cache::GrantsCache;
 use super::template::fingerprint::TemplateFingerprint;
 use super::template::pull_secret_memory::PullSecretMemory;
 use crate::kinds::ProjectKey;
-use crate::shares::Share;
+use crate::shares::Term;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -139,26 +139,26 @@ pub struct BindingsFingerprint {
     pub grants: u64,
 }
 
-/// Uids of objects, with the share and the tenure in which this was recorded.
+/// Uids of objects, with the term in which this was recorded.
 #[derive(Debug, Default)]
-pub struct NeverCreated(Mutex<HashMap<String, (Share, u64)>>);
+pub struct NeverCreated(Mutex<HashMap<String, Term>>);
 
 impl NeverCreated {
-    pub fn remember(&self, uid: &str, held: (Share, u64)) {
-        self.lock().insert(uid.to_owned(), held);
+    pub fn remember(&self, uid: &str, term: Term) {
+        self.lock().insert(uid.to_owned(), term);
     }
 
-    /// Removes an object. Returns the share and tenure in which it was recorded.
-    pub fn forget(&self, uid: &str) -> Option<(Share, u64)> {
+    /// Removes an object. Returns the term in which it was recorded.
+    pub fn forget(&self, uid: &str) -> Option<Term> {
         self.lock().remove(uid)
     }
 
-    /// Whether the object was recorded in this tenure. In another tenure, somebody else may have written for it.
-    pub fn has(&self, uid: &str, held: Option<(Share, u64)>) -> bool {
-        held.is_some_and(|held| self.lock().get(uid) == Some(&held))
+    /// Whether the object was recorded in this term. In another term, somebody else may have written for it.
+    pub fn has(&self, uid: &str, term: Option<Term>) -> bool {
+        term.is_some_and(|term| self.lock().get(uid) == Some(&term))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Share, u64)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Term>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

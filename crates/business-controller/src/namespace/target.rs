@@ -92,7 +92,7 @@ pub(super) fn still_owns_place(cx: &Context, object: &NamespaceView) -> bool {
 pub enum TargetError {
     /// The cluster is not known or not connected yet. An event follows.
     NotReady,
-    /// Our view of the object is older than our tenure.
+    /// Our view of the object is older than our term.
     CacheBehind,
     /// The project of the object does not exist.
     ProjectNotFound,
