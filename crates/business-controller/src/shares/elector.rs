@@ -54,6 +54,15 @@ pub(super) enum TermEnd {
     Lost,
 }
 
+/// How preparing a share has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    Done,
+    /// The share is to be released already.
+    Cancelled,
+    TimedOut,
+}
+
 #[derive(Debug)]
 pub(super) struct ShareElector {
     pub(super) leases: Leases,
@@ -76,17 +85,16 @@ impl ShareElector {
                 return TermEnd::NotAcquired;
             }
         };
-        let begun;
         let (leases, state) = (self.leases.clone(), Arc::clone(&self.state));
-        tokio::select! {
+        let end = tokio::select! {
             () = renew_until_lost(&leases, &state, &mut held) => {
                 state.begin_drain();
                 state.fence.close();
                 tracing::error!(%share, "the lease of a share is lost");
                 return TermEnd::Lost;
             }
-            worked = self.work_until_release() => begun = worked,
-        }
+            end = self.work_until_release() => end,
+        };
         let is_clean = state.is_idle() && state.fence.may_release();
         self.callbacks.stopped(share);
         state.stop();
@@ -96,7 +104,7 @@ impl ShareElector {
         } else {
             tracing::info!(%share, "the lease is left to run out: a former write may still be under way");
         }
-        if begun { TermEnd::Released } else { TermEnd::NotPrepared }
+        end
     }
 
     async fn acquire(&self, found: Option<Lease>) -> Result<Lease, CallFailure> {
@@ -134,26 +142,31 @@ impl ShareElector {
         }
     }
 
-    /// Works until the share is to be released and everything in it has ended. `false` if it could not be prepared in
-    /// time.
-    async fn work_until_release(&mut self) -> bool {
+    /// Works until the share is to be released and everything in it has ended. Returns how the term ends, unless the
+    /// Lease is lost.
+    async fn work_until_release(&mut self) -> TermEnd {
         let is_to_leave = |orders: &HoldOrder| *orders != HoldOrder::Hold;
         let mut orders = self.orders.clone();
         let patience = self.leases.times.lease_duration;
-        let (prepared, too_late) = tokio::select! {
-            () = self.callbacks.prepare(&self.state) => (true, false),
-            _ = orders.wait_for(is_to_leave) => (false, false),
-            () = sleep(patience) => (false, true),
+        let preparation = tokio::select! {
+            () = self.callbacks.prepare(&self.state) => Preparation::Done,
+            _ = orders.wait_for(is_to_leave) => Preparation::Cancelled,
+            () = sleep(patience) => Preparation::TimedOut,
         };
-        if too_late {
-            tracing::error!(share = %self.state.share, "a share cannot be worked on here: it is given back");
-        }
-        if prepared {
-            self.state.start();
-            self.callbacks.started(self.state.share);
-            // The sender of the orders lives as long as this.
-            drop(self.orders.wait_for(is_to_leave).await);
-        }
+        let end = match preparation {
+            Preparation::Done => {
+                self.state.start();
+                self.callbacks.started(self.state.share);
+                // The sender of the orders lives as long as this.
+                drop(self.orders.wait_for(is_to_leave).await);
+                TermEnd::Released
+            }
+            Preparation::Cancelled => TermEnd::Released,
+            Preparation::TimedOut => {
+                tracing::error!(share = %self.state.share, "a share cannot be worked on here: it is given back");
+                TermEnd::NotPrepared
+            }
+        };
         self.state.begin_drain();
         while !(self.state.is_idle() && self.state.fence.may_release()) {
             if let HoldOrder::ReleaseBy(end) = *self.orders.borrow()
@@ -163,7 +176,7 @@ impl ShareElector {
             }
             sleep(DRAIN_PERIOD).await;
         }
-        !too_late
+        end
     }
 
     /// Whether the Lease cannot be released cleanly by then. Then every renewal would only delay the next holder.
