@@ -56,7 +56,7 @@ pub async fn apply(
         QuotaStep::Keep { seen } => Arc::clone(seen),
         _ if is_recreation(object, plan) => {
             if still_owns_place(cx, object)
-                && let Err(error) = write_quota(target, object, &plan.quota, &namespace_uid, plan).await
+                && let Err(error) = write_quota(target, object, plan, &namespace_uid).await
             {
                 tracing::debug!(error = error.text(), "a namespace that was made anew has no quota yet");
             }
@@ -64,7 +64,9 @@ pub async fn apply(
         }
         // The object may have been moved to another project meanwhile.
         _ if !still_owns_place(cx, object) => return Ok(ApplyOutcome::Moved),
-        step => write_quota(target, object, step, &namespace_uid, plan).await?,
+        QuotaStep::Create | QuotaStep::Update { .. } => {
+            write_quota(target, object, plan, &namespace_uid).await?
+        }
     };
     Ok(ApplyOutcome::Applied(AppliedObjects { namespace_uid, quota }))
 }
@@ -104,12 +106,11 @@ fn record_observed(target: &Target, namespace: ClusterNamespace) -> String {
 async fn write_quota(
     target: &Target,
     object: &NamespaceView,
-    step: &QuotaStep,
-    namespace_uid: &str,
     plan: &Plan,
+    namespace_uid: &str,
 ) -> Result<Arc<ClusterQuota>, Error> {
     let (api, name) = (&target.member.api, &object.spec.namespace);
-    let quota = match step {
+    let quota = match &plan.quota {
         QuotaStep::Update { from, .. } => {
             let body = build::quota_patch(target, object, from, namespace_uid, plan.origin);
             api.patch_quota(name, &body).await?
