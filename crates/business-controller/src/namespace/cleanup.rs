@@ -99,25 +99,32 @@ pub fn decide(object: &NamespaceView, found: &ObservedState) -> CleanupStep {
         PlaceOwner::Replaced | PlaceOwner::Unclear if validate::may_be_deleted(object, &there.uid) => {
             CleanupStep::Delete { there: Arc::clone(there), origin: Origin::Replaced }
         }
-        PlaceOwner::Replaced => blocked(object, &there.uid, reason::REPLACED),
-        PlaceOwner::Unclear => blocked(object, &there.uid, reason::UNCLEAR),
+        PlaceOwner::Replaced => {
+            let what = "is not the one that was made for this object: somebody has made another";
+            CleanupStep::Blocked {
+                reason: reason::REPLACED,
+                message: blocked_message(object, &there.uid, what),
+            }
+        }
+        PlaceOwner::Unclear => {
+            let what = "may have been made for this object: a write whose answer was lost";
+            CleanupStep::Blocked {
+                reason: reason::UNCLEAR,
+                message: blocked_message(object, &there.uid, what),
+            }
+        }
     }
 }
 
-fn blocked(object: &NamespaceView, uid: &str, why: &'static str) -> CleanupStep {
-    let what = if why == reason::REPLACED {
-        "is not the one that was made for this object: somebody has made another"
-    } else {
-        "may have been made for this object: a write whose answer was lost"
-    };
-    let message = format!(
+/// The message about a namespace that may not be deleted.
+fn blocked_message(object: &NamespaceView, uid: &str, what: &str) -> String {
+    format!(
         "{} (uid {uid}) {what}. What is charged stays so until it is gone; an operator may have it deleted with \
          {}={uid}, or give the charge up with {}",
         place(object),
         names::DELETE_REPLACED_ANNOTATION,
         names::ABANDON_ANNOTATION,
-    );
-    CleanupStep::Blocked { reason: why, message }
+    )
 }
 
 /// One pass over a namespace that is being deleted.
