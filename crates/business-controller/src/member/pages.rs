@@ -141,46 +141,71 @@ pub(super) fn watch<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let cluster = cluster.to_owned();
-    let url = api.resource_url().to_owned();
-    let begin = move |size: PageSize| {
-        watcher(api.clone(), config.clone().page_size(size.now)).default_backoff().boxed()
-    };
     let size = PageSize::of(page);
-    let first = (begin(size), size, false);
-    let step = move |(mut events, mut size, mut is_listed): (BoxStream<'static, _>, PageSize, bool)| {
-        let (cluster, url, begin) = (cluster.clone(), url.clone(), begin.clone());
-        async move {
-            loop {
-                let event = events.next().await?;
-                match &event {
-                    Err(failure @ watcher::Error::InitialListFailed(_)) if size.halve(failure) => {
-                        let page = size.now;
-                        tracing::info!(cluster, url, page, "a page of a list is too large: smaller ones");
-                        tokio::time::sleep(HALVED_PAUSE).await;
-                        is_listed = false;
-                        events = begin(size);
-                        continue;
-                    }
-                    // No page was requested yet.
-                    Ok(Event::Init) if is_listed && size.double() => {
-                        is_listed = false;
-                        events = begin(size);
-                        continue;
-                    }
-                    Ok(Event::InitDone) => is_listed = true,
-                    Err(failure @ watcher::Error::WatchFailed(_)) if is_too_large(failure) => {
-                        let listed = begin(size);
-                        events =
-                            tokio::time::sleep(EVENT_PAUSE).map(move |()| listed).flatten_stream().boxed();
-                    }
-                    _ => {}
+    let events = list_and_watch(&api, &config, size);
+    let first = PagedWatch { cluster: cluster.to_owned(), api, config, size, events, is_listed: false };
+    stream::unfold(first, PagedWatch::next).boxed()
+}
+
+/// A watch whose lists are read in pages.
+struct PagedWatch<K> {
+    cluster: String,
+    api: Api<K>,
+    config: Config,
+    size: PageSize,
+    events: BoxStream<'static, watcher::Result<Event<K>>>,
+    /// Whether a list in pages of this size has ended.
+    is_listed: bool,
+}
+
+impl<K> PagedWatch<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    async fn next(mut self) -> Option<(watcher::Result<Event<K>>, Self)> {
+        loop {
+            let event = self.events.next().await?;
+            match &event {
+                Err(failure @ watcher::Error::InitialListFailed(_)) if self.size.halve(failure) => {
+                    let (cluster, url, page) = (&self.cluster, self.api.resource_url(), self.size.now);
+                    tracing::info!(cluster, url, page, "a page of a list is too large: smaller ones");
+                    tokio::time::sleep(HALVED_PAUSE).await;
+                    self.list_again();
+                    continue;
                 }
-                return Some((event, (events, size, is_listed)));
+                // No page was requested yet.
+                Ok(Event::Init) if self.is_listed && self.size.double() => {
+                    self.list_again();
+                    continue;
+                }
+                Ok(Event::InitDone) => self.is_listed = true,
+                Err(failure @ watcher::Error::WatchFailed(_)) if is_too_large(failure) => {
+                    let listed = list_and_watch(&self.api, &self.config, self.size);
+                    let pause = tokio::time::sleep(EVENT_PAUSE);
+                    self.events = pause.map(move |()| listed).flatten_stream().boxed();
+                }
+                _ => {}
             }
+            return Some((event, self));
         }
-    };
-    stream::unfold(first, step).boxed()
+    }
+
+    /// Begins a list in pages of the current size.
+    fn list_again(&mut self) {
+        self.is_listed = false;
+        self.events = list_and_watch(&self.api, &self.config, self.size);
+    }
+}
+
+fn list_and_watch<K>(
+    api: &Api<K>,
+    config: &Config,
+    size: PageSize,
+) -> BoxStream<'static, watcher::Result<Event<K>>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    watcher(api.clone(), config.clone().page_size(size.now)).default_backoff().boxed()
 }
 
 #[cfg(test)]
