@@ -5,6 +5,12 @@
 pub mod client;
 /// Scans the content below a prefix.
 pub mod scan;
+/// The repositories below a prefix.
+mod catalog;
+/// Reads a repository.
+mod repository;
+/// Finds what to remove of a repository.
+mod removal;
 /// The memory of all scans.
 pub mod scan_memory;
 /// What was seen before, and where removals go on.
@@ -20,12 +26,14 @@ use crate::error::{CallFailure, Error};
 use crate::fence::Fence;
 use business_types::registry::{RegistryBackend, RegistryProvenance, RegistryRecord, TOKEN_SECONDS_MAX};
 use cache::OciCache;
-use client::{Call, PARALLEL, RegistryClient};
+use catalog::Repositories;
+use client::{CALLS_CHUNK, Call, PARALLEL, RegistryClient, is_too_large};
 use cursor::RemovalCursor;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
-use scan::RemovalBatch;
+use removal::RemovalBatch;
+use repository::Repository;
 use scan_memory::ScanMemory;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,14 +57,24 @@ pub struct OciRegistry {
 }
 
 /// The outcome of a pass over a repository.
-#[derive(Debug, Default)]
-struct RepositoryRemoval {
-    /// The number of removed manifests.
-    removed: usize,
-    /// Why none was removed, although every part was tried.
-    refused: Option<Error>,
+#[derive(Debug)]
+enum RepositoryRemoval {
+    /// It has no manifests.
+    Empty,
+    /// So many manifests were removed.
+    Removed(usize),
     /// Nothing was removed, and there are parts that were not tried yet.
-    has_more: bool,
+    Unfinished,
+    /// Nothing was removed, although every part was tried, and why.
+    Refused(Error),
+}
+
+/// The manifests of a part after their deletion was tried.
+#[derive(Debug)]
+struct PartRemoval {
+    removed: usize,
+    /// Why others stay.
+    why: Option<Error>,
 }
 
 /// Manifests that the registry refuses to delete.
@@ -79,6 +97,10 @@ impl OciRegistry {
         Self { memory, ..self }
     }
 
+    fn repository<'a>(&'a self, name: &'a str) -> Repository<'a> {
+        Repository { client: &self.client, cache: &self.cache, name }
+    }
+
     async fn has_content(&self, place: &RegistryPlace) -> Result<bool, Error> {
         scan::has_content(&self.client, &self.cache, place).await
     }
@@ -98,34 +120,40 @@ impl OciRegistry {
 
     async fn remove(&self, place: &RegistryPlace, is_closed: bool) -> Result<RemovalProgress, Error> {
         let prefix = place.prefix();
-        let (repositories, is_complete) = scan::repositories(&self.client, &self.cache, place).await?;
+        let Repositories { names, is_complete } =
+            catalog::repositories(&self.client, &self.cache, place).await?;
         let resume_after = self.cache.resume_after(place, is_closed);
         let (mut emptied, mut removed): (usize, usize) = (0, 0);
         let (mut refusal, mut is_unfinished) = (None, false);
         // One repository after the other: if there is too much for one pass, each pass removes some.
-        for repository in repositories.iter().filter(|name| **name > resume_after) {
-            match self.remove_part(place, repository).await {
-                Ok(RepositoryRemoval { removed: 0, refused: None, has_more: false }) => {}
-                // The repositories after this one are removed all the same, even if this pass is cut off. Nothing
-                // counts as gone while manifests are known.
-                Ok(RepositoryRemoval { removed: 0, refused, has_more }) => {
-                    is_unfinished |= has_more;
-                    refusal = refused.or(refusal);
-                    if self.cache.seen_manifests(&prefix, repository).is_empty() {
-                        continue;
-                    }
-                }
-                Ok(tried) => {
+        for repository in names.iter().filter(|name| **name > resume_after) {
+            // The repositories after this one are removed all the same, even if this pass is cut off. Nothing counts as
+            // gone while manifests are known.
+            let has_known = || !self.cache.seen_manifests(&prefix, repository).is_empty();
+            let is_handled = match self.remove_part(place, repository).await {
+                Ok(RepositoryRemoval::Empty) => true,
+                Ok(RepositoryRemoval::Removed(count)) => {
                     emptied = emptied.saturating_add(1);
-                    removed = removed.saturating_add(tried.removed);
+                    removed = removed.saturating_add(count);
+                    true
                 }
-                Err(error) if scan::is_too_large(&error) => {
+                Ok(RepositoryRemoval::Unfinished) => {
+                    is_unfinished = true;
+                    has_known()
+                }
+                Ok(RepositoryRemoval::Refused(why)) => {
+                    refusal = Some(why);
+                    has_known()
+                }
+                Err(error) if is_too_large(&error) => {
                     refusal = Some(error);
-                    continue;
+                    false
                 }
                 Err(error) => return Err(error),
+            };
+            if is_handled {
+                self.cache.record_progress(place, is_closed, repository);
             }
-            self.cache.record_progress(place, is_closed, repository);
         }
         let has_manifests = self.cache.finish_round(place);
         if let Some(error) = refusal {
@@ -139,11 +167,11 @@ impl OciRegistry {
             )));
         }
         if !is_complete {
-            return Err(scan::too_many_repositories(&prefix));
+            return Err(catalog::too_many_repositories(&prefix));
         }
         // Before an empty registry is believed: another server at its address may answer so to everything.
-        if !repositories.is_empty() {
-            scan::check_catalog(&self.client).await?;
+        if !names.is_empty() {
+            catalog::check_catalog(&self.client).await?;
         }
         self.cache.forget(&prefix);
         self.memory.forget(&prefix);
@@ -158,7 +186,7 @@ impl OciRegistry {
         let mut refused = None;
         for _part in 0..PARTS_MAX {
             let cursor = self.cache.cursor(&prefix, repository).unwrap_or_else(|| first.clone());
-            let found = scan::removal_batch(&self.client, &self.cache, place, repository, &cursor).await;
+            let found = self.repository(repository).removal_batch(place, &cursor).await;
             let found = found.inspect_err(|error| {
                 // The cursor has a path of the registry, which may not know it any more.
                 if matches!(error, Error::Registry(CallFailure::Refused { .. })) {
@@ -166,17 +194,17 @@ impl OciRegistry {
                 }
             })?;
             if found.waves.is_empty() && cursor == first {
-                return Ok(RepositoryRemoval::default());
+                return Ok(RepositoryRemoval::Empty);
             }
-            let (removed, left) = self.delete_part(repository, &found).await?;
+            let PartRemoval { removed, why } = self.delete_part(repository, &found).await?;
             let next = found.next.filter(|_| removed == 0);
             let is_last = next.is_none();
             self.cache.set_cursor(&prefix, repository, next);
             if removed > 0 {
                 self.cache.set_undeletable(&prefix, repository, false);
-                return Ok(RepositoryRemoval { removed, ..RepositoryRemoval::default() });
+                return Ok(RepositoryRemoval::Removed(removed));
             }
-            refused = left.or(refused);
+            refused = why.or(refused);
             // If everything that was tried in this pass has gone meanwhile, the next pass starts again.
             if is_last && refused.is_some() {
                 self.cache.set_undeletable(&prefix, repository, true);
@@ -184,16 +212,11 @@ impl OciRegistry {
             }
         }
         let refused = refused.filter(|_| self.cache.is_undeletable(&prefix, repository));
-        Ok(RepositoryRemoval { removed: 0, has_more: refused.is_none(), refused })
+        Ok(refused.map_or(RepositoryRemoval::Unfinished, RepositoryRemoval::Refused))
     }
 
-    /// Deletes the manifests of a part. Returns how many, and why others stay: a registry may refuse to delete what
-    /// another manifest names.
-    async fn delete_part(
-        &self,
-        repository: &str,
-        found: &RemovalBatch,
-    ) -> Result<(usize, Option<Error>), Error> {
+    /// Deletes the manifests of a part. A registry may refuse to delete what another manifest names.
+    async fn delete_part(&self, repository: &str, found: &RemovalBatch) -> Result<PartRemoval, Error> {
         let mut refused = Vec::new();
         for wave in &found.waves {
             refused.push(self.delete_all(repository, wave).await?.digests);
@@ -212,13 +235,13 @@ impl OciRegistry {
             left = left.saturating_add(kept.digests.len());
             why = kept.why.or(why);
         }
-        Ok((count.saturating_sub(left), why))
+        Ok(PartRemoval { removed: count.saturating_sub(left), why })
     }
 
     /// Deletes manifests. Returns those that the registry refuses to delete.
     async fn delete_all(&self, repository: &str, digests: &[String]) -> Result<UndeletedManifests, Error> {
         let mut kept = UndeletedManifests::default();
-        for some in digests.chunks(scan::CALLS_CHUNK) {
+        for some in digests.chunks(CALLS_CHUNK) {
             let calls: Vec<_> = some.iter().map(|digest| self.delete(repository, digest)).collect();
             let ended: Vec<Option<(String, Error)>> =
                 stream::iter(calls).buffer_unordered(PARALLEL).try_collect().await?;

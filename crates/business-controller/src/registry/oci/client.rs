@@ -2,6 +2,7 @@
 //! server and the scope.
 
 use crate::error::{CallFailure, Error};
+use crate::registry::backend::TOO_MUCH;
 use crate::registry::writes::RegistryWrites;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,6 +13,7 @@ use kube::Client;
 use kube::client::Body;
 use kube::config::Kubeconfig;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,6 +24,8 @@ use tokio::time::Instant;
 
 /// Parallel calls for one prefix.
 pub(super) const PARALLEL: usize = 8;
+/// Calls that are prepared at a time: each takes several thousand bytes.
+pub(super) const CALLS_CHUNK: usize = if cfg!(test) { 3 } else { 200 };
 /// The deadline of a call.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Manifests that are read at a time for all prefixes. Their authors decide how large they are.
@@ -91,6 +95,14 @@ pub struct RegistryResponse {
     pub body: Bytes,
 }
 
+/// A page of a list.
+#[derive(Debug, Default)]
+pub(super) struct Page<T> {
+    pub content: T,
+    /// The path of the next page.
+    pub next: Option<String>,
+}
+
 /// The challenge of a 401.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Challenge {
@@ -124,6 +136,24 @@ impl RegistryClient {
     /// Sends a call. Any status is an answer.
     pub async fn call(&self, call: &Call) -> Result<RegistryResponse, Error> {
         self.exchange(call, None).await
+    }
+
+    /// Reads a page of a list; `None` if the registry says that there is no such list.
+    pub(super) async fn page<T: DeserializeOwned>(
+        &self,
+        path: String,
+        scope: &str,
+    ) -> Result<Option<Page<T>>, Error> {
+        let answer = self.call(&Call { method: Method::GET, path, scope: scope.to_owned() }).await?;
+        match answer.status {
+            StatusCode::OK => {
+                let content = serde_json::from_slice(&answer.body)
+                    .map_err(|error| unusable(&format!("a list of the registry cannot be read: {error}")))?;
+                Ok(Some(Page { content, next: answer.next_page()? }))
+            }
+            _ if answer.is_not_found() => Ok(None),
+            _ => Err(answer.failure()),
+        }
     }
 
     /// Sends a HEAD; `None` if the registry says that there is nothing. The 404 of a HEAD has no body that would show
@@ -445,6 +475,16 @@ impl RegistryResponse {
 /// The failure for an answer that cannot be used.
 pub fn unusable(what: &str) -> Error {
     Error::Registry(CallFailure::Unavailable(what.to_owned()))
+}
+
+/// The failure for content that is too large to be measured.
+pub(super) fn too_large(message: &str) -> Error {
+    Error::Registry(CallFailure::Refused { code: TOO_MUCH, message: message.to_owned() })
+}
+
+/// Whether there is too much content.
+pub(super) fn is_too_large(error: &Error) -> bool {
+    matches!(error, Error::Registry(CallFailure::Refused { code: TOO_MUCH, .. }))
 }
 
 impl Challenge {

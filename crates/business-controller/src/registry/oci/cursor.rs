@@ -3,6 +3,9 @@
 /// Repositories or tags in a page.
 pub(super) const PAGE: usize = if cfg!(test) { 50 } else { 500 };
 
+/// Pages that are read of a list.
+pub(super) const PAGES_MAX: usize = 200;
+
 /// Where the next part of a repository begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemovalCursor {
