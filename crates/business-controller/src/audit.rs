@@ -37,7 +37,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use judge::{Evidence, Judged};
 use lost::LostNamespace;
 use report::Findings;
-use scan::{ClusterScan, SCAN_BUDGET_DIVISOR, ScanBudget, ScannedNamespace};
+use scan::{ClusterScan, ClusterScanner, SCAN_BUDGET_DIVISOR, ScanBudget, ScannedNamespace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +52,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// How often to check whether the watches have caught up, and for how long.
 const CATCH_UP_PERIOD: Duration = Duration::from_millis(50);
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+
 /// Audits periodically.
 #[derive(Debug)]
 pub struct Audit {
@@ -157,8 +158,8 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let mut keys = BTreeMap::new();
     let members = scope.members();
     let budget = ScanBudget::new(cx.members.memory_budget.max_bytes() / SCAN_BUDGET_DIVISOR, members.len());
-    let scans: Vec<_> =
-        members.iter().map(|member| scan_with_deadline(cx, member, &survey, &keyring, &budget)).collect();
+    let scanner = ClusterScanner { cx, survey: &survey, keyring: &keyring, budget: &budget };
+    let scans: Vec<_> = members.iter().map(|member| scan_with_deadline(scanner, member)).collect();
     let scanned: Vec<_> = stream::iter(scans).buffer_unordered(PARALLEL).collect().await;
     for (member, scanned) in scanned {
         match scanned {
@@ -262,15 +263,12 @@ fn mark_missing(comparison: &mut Comparison, cluster: &str, why: String) {
 
 /// Scans a cluster within its time. The error says why that was not possible.
 async fn scan_with_deadline<'a>(
-    cx: &Context,
+    scanner: ClusterScanner<'_>,
     member: &'a Arc<Member>,
-    survey: &ProjectSurvey,
-    keyring: &Keyring,
-    budget: &ScanBudget,
 ) -> (&'a Arc<Member>, Result<ClusterScan, String>) {
     let scanned = async {
-        scan::wait_until_ready(cx, member).await?;
-        scan::scan_cluster(cx, member, survey, keyring, budget).await
+        scan::wait_until_ready(scanner.cx, member).await?;
+        scanner.scan(member).await
     };
     (member, timeout(CLUSTER_MAX, scanned).await.unwrap_or_else(|_elapsed| Err(NO_ANSWER.to_owned())))
 }

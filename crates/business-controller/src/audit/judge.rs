@@ -2,7 +2,7 @@
 //! whether an object for the place exists, whether something is held for it, and the seals.
 
 use super::lost::LostNamespace;
-use super::scan::{self, ScannedNamespace};
+use super::scan::{self, ScannedNamespace, SealedPlace};
 use super::survey::{HoldingProject, ProjectSurvey};
 use crate::acquisition::GenerationSnapshot;
 use crate::context::Context;
@@ -173,9 +173,10 @@ impl Evidence<'_> {
         let (member, name) = (&scanned.member, &scanned.name);
         let Some(namespace) = member.api.namespace(name).await? else { return Ok(None) };
         let quota = member.api.quota(name).await?;
+        let place = SealedPlace { cluster: &member.uid, namespace: name, uid: &namespace.uid };
         let open = |marks: &Marks| {
             let text = marks.seal.as_deref()?;
-            scan::open(self.keyring, member, name, &namespace.uid, text).map(|opened| opened.sealed)
+            place.open(self.keyring, text).map(|opened| opened.sealed)
         };
         let quota_sealed = quota.as_ref().and_then(|quota| open(&quota.marks));
         let namespace_sealed = open(&namespace.marks);

@@ -138,73 +138,80 @@ fn under_way(wait: Duration) -> String {
     format!("a write to it may still be under way: it is compared in {} s", wait.as_secs())
 }
 
-/// Scans a cluster for everything that may concern us. The error says why that was not possible.
-pub async fn scan_cluster(
-    cx: &Context,
-    member: &Arc<Member>,
-    survey: &ProjectSurvey,
-    keyring: &Keyring,
-    budget: &ScanBudget,
-) -> Result<ClusterScan, String> {
-    let mut scanned = ClusterScan::default();
-    let mut reservation = budget.reserve(member.observed.weight() / SCAN_BUDGET_DIVISOR);
-    // The seals of marked quotas, by namespace.
-    let mut quotas: HashMap<String, Option<String>> = HashMap::new();
-    for_each_metadata::<ResourceQuota>(member, |metadata| {
-        let marks = Marks::of(&metadata);
-        if metadata.name == metadata.namespace
-            && is_marked(&marks)
-            && let Some(namespace) = metadata.namespace
-        {
-            let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
-            scanned.keys.extend(seal.as_deref().and_then(key_id).map(str::to_owned));
-            reservation.grow(of_quota(&namespace, seal.as_deref()))?;
-            quotas.insert(namespace, seal);
+/// Scans the clusters of one audit.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterScanner<'a> {
+    pub cx: &'a Context,
+    pub survey: &'a ProjectSurvey,
+    pub keyring: &'a Keyring,
+    pub budget: &'a ScanBudget,
+}
+
+impl ClusterScanner<'_> {
+    /// Scans a cluster for everything that may concern us. The error says why that was not possible.
+    pub async fn scan(self, member: &Arc<Member>) -> Result<ClusterScan, String> {
+        let Self { cx, survey, keyring, budget } = self;
+        let mut scanned = ClusterScan::default();
+        let mut reservation = budget.reserve(member.observed.weight() / SCAN_BUDGET_DIVISOR);
+        // The seals of marked quotas, by namespace.
+        let mut quotas: HashMap<String, Option<String>> = HashMap::new();
+        for_each_metadata::<ResourceQuota>(member, |metadata| {
+            let marks = Marks::of(&metadata);
+            if metadata.name == metadata.namespace
+                && is_marked(&marks)
+                && let Some(namespace) = metadata.namespace
+            {
+                let seal = marks.seal.filter(|text| may_be_of(keyring, member, &namespace, text));
+                scanned.keys.extend(seal.as_deref().and_then(key_id).map(str::to_owned));
+                reservation.grow(of_quota(&namespace, seal.as_deref()))?;
+                quotas.insert(namespace, seal);
+            }
+            Ok(())
+        })
+        .await?;
+        let held = survey.places_in(&member.name);
+        let imported = imported_in(cx, &member.name);
+        let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
+        for_each_metadata::<Namespace>(member, |metadata| {
+            let marks = Marks::of(&metadata);
+            let name = metadata.name.unwrap_or_default();
+            let uid = metadata.uid.unwrap_or_default();
+            let place = SealedPlace { cluster: &member.uid, namespace: &name, uid: &uid };
+            let key = marks.seal.as_deref().and_then(|text| place.key_of(keyring, text));
+            scanned.keys.extend(key);
+            let quota = quotas.remove(&name);
+            if !is_marked(&marks) && quota.is_none() && !is_awaited(&name) {
+                return Ok(());
+            }
+            if let Some(seal) = &quota {
+                reservation.release(of_quota(&name, seal.as_deref()));
+            }
+            let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
+            let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
+            // A seal that is not valid is not kept: anybody can write one.
+            let mut opened = |text: Option<String>| {
+                let text = text?;
+                let opened = place.open(keyring, &text)?;
+                kept = kept.saturating_add(weight::texts([&text]));
+                Some(opened)
+            };
+            let (of_namespace, of_quota) = (opened(marks.seal), opened(quota.flatten()));
+            let is_beyond_charge =
+                of_quota.as_ref().is_some_and(|opened| is_beyond_charge(cx, member, &name, &opened.sealed));
+            let seals = of_namespace.into_iter().chain(of_quota).collect();
+            let member = Arc::clone(member);
+            let namespace_scan = ScannedNamespace { member, name, uid, mark, seals, is_beyond_charge };
+            reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
+            scanned.namespaces.push(namespace_scan);
+            Ok(())
+        })
+        .await?;
+        for (namespace, seal) in quotas {
+            reservation.release(of_quota(&namespace, seal.as_deref()));
         }
-        Ok(())
-    })
-    .await?;
-    let held = survey.places_in(&member.name);
-    let imported = imported_in(cx, &member.name);
-    let is_awaited = |name: &str| held.contains(name) || imported.contains(name);
-    for_each_metadata::<Namespace>(member, |metadata| {
-        let marks = Marks::of(&metadata);
-        let name = metadata.name.unwrap_or_default();
-        let uid = metadata.uid.unwrap_or_default();
-        let key = marks.seal.as_deref().and_then(|text| key_of(keyring, member, &name, &uid, text));
-        scanned.keys.extend(key);
-        let quota = quotas.remove(&name);
-        if !is_marked(&marks) && quota.is_none() && !is_awaited(&name) {
-            return Ok(());
-        }
-        if let Some(seal) = &quota {
-            reservation.release(of_quota(&name, seal.as_deref()));
-        }
-        let mark = marks.uid.map(|mark| if mark.len() > UID_MAX { String::new() } else { mark });
-        let mut kept = weight::texts([&name, &uid].into_iter().chain(&mark));
-        // A seal that is not valid is not kept: anybody can write one.
-        let mut opened = |text: Option<String>| {
-            let text = text?;
-            let opened = open(keyring, member, &name, &uid, &text)?;
-            kept = kept.saturating_add(weight::texts([&text]));
-            Some(opened)
-        };
-        let (of_namespace, of_quota) = (opened(marks.seal), opened(quota.flatten()));
-        let is_beyond_charge =
-            of_quota.as_ref().is_some_and(|opened| is_beyond_charge(cx, member, &name, &opened.sealed));
-        let seals = of_namespace.into_iter().chain(of_quota).collect();
-        let member = Arc::clone(member);
-        let namespace_scan = ScannedNamespace { member, name, uid, mark, seals, is_beyond_charge };
-        reservation.grow(kept.saturating_add(weight::of(&namespace_scan)))?;
-        scanned.namespaces.push(namespace_scan);
-        Ok(())
-    })
-    .await?;
-    for (namespace, seal) in quotas {
-        reservation.release(of_quota(&namespace, seal.as_deref()));
+        reservation.keep();
+        Ok(scanned)
     }
-    reservation.keep();
-    Ok(scanned)
 }
 
 /// The estimated bytes that are kept of a quota until its namespace was scanned.
@@ -225,12 +232,35 @@ fn imported_in(cx: &Context, cluster: &str) -> HashSet<String> {
     imported.map(|object| object.spec.namespace.clone()).collect()
 }
 
-/// Verifies a seal, if it was made for this very namespace. One without the uid proves nothing here: it could be copied
-/// from a former namespace.
-pub fn open(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<VerifiedSeal> {
-    let opened = keyring.open(text)?;
-    let holds = opened.sealed.namespace_uid.is_some() && opened.sealed.is_of(&member.uid, name, uid);
-    holds.then_some(opened)
+/// A namespace of a member cluster whose seals are verified.
+#[derive(Clone, Copy, Debug)]
+pub struct SealedPlace<'a> {
+    /// The uid of the cluster.
+    pub cluster: &'a str,
+    pub namespace: &'a str,
+    /// The uid of the namespace.
+    pub uid: &'a str,
+}
+
+impl SealedPlace<'_> {
+    /// Verifies a seal, if it was made for this very namespace. One without the uid proves nothing here: it could be
+    /// copied from a former namespace.
+    pub fn open(self, keyring: &Keyring, text: &str) -> Option<VerifiedSeal> {
+        keyring
+            .open(text)
+            .filter(|opened| opened.sealed.namespace_uid.is_some() && self.matches(&opened.sealed))
+    }
+
+    /// The id of the key of a seal that may prove something of this namespace. Whoever writes in the cluster can make
+    /// up a seal, or copy one from elsewhere: neither proves anything, and neither keeps a key from being retired.
+    fn key_of(self, keyring: &Keyring, text: &str) -> Option<String> {
+        let opened = keyring.open(text).filter(|opened| self.matches(&opened.sealed));
+        opened.and_then(|_valid| key_id(text)).map(str::to_owned)
+    }
+
+    fn matches(self, sealed: &Sealed) -> bool {
+        sealed.is_of(self.cluster, self.namespace, self.uid)
+    }
 }
 
 /// Whether it is a valid seal for a namespace of this name. The uid of that namespace is not known while quotas are
@@ -245,13 +275,6 @@ fn may_be_of(keyring: &Keyring, member: &Member, namespace: &str, text: &str) ->
 /// Labels do not make a namespace ours: one that has only labels can be adopted.
 pub fn is_marked(marks: &Marks) -> bool {
     marks.uid.is_some() || marks.seal.is_some()
-}
-
-/// The id of the key of a seal that may prove something of this namespace. Whoever writes in the cluster can make up a
-/// seal, or copy one from elsewhere: neither proves anything, and neither keeps a key from being retired.
-fn key_of(keyring: &Keyring, member: &Member, name: &str, uid: &str, text: &str) -> Option<String> {
-    let opened = keyring.open(text).filter(|opened| opened.sealed.is_of(&member.uid, name, uid));
-    opened.and_then(|_valid| key_id(text)).map(str::to_owned)
 }
 
 async fn for_each_metadata<K>(

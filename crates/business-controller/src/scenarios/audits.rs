@@ -1,7 +1,7 @@
 use super::ledger::Ledger;
 use crate::acquisition::AcquisitionSnapshot;
 use crate::audit::Audit;
-use crate::audit::scan::{ScanBudget, scan_cluster};
+use crate::audit::scan::{ClusterScanner, ScanBudget};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
 use crate::fence::Moment;
@@ -230,7 +230,8 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
     let room = ScanBudget::new(usize::MAX, 1);
-    let scan = scan_cluster(&world.cx, &world.member, &survey, &keyring, &room).await.unwrap();
+    let scanner = ClusterScanner { cx: &world.cx, survey: &survey, keyring: &keyring, budget: &room };
+    let scan = scanner.scan(&world.member).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
     let snapshot = crate::acquisition::GenerationSnapshot::default();
     let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &snapshot };
