@@ -40,7 +40,7 @@ use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{Member, MemberApi, Reach, session};
 use crate::member_cluster::kind::{DirectoryEntry, ListingState};
 use crate::member_cluster::wake_cluster;
-use crate::outcome::StateLabels;
+use crate::metrics::StateLabels;
 use crate::queue::Lane;
 use crate::shares::Share;
 use business_types::registry::REGISTRY_DOMAIN;

@@ -84,8 +84,10 @@ pub mod issuer;
 pub mod adoption;
 /// Copies a cluster's description into the spec of its namespaces.
 pub mod descriptions;
-/// The outcome of a reconciliation, and the metrics.
+/// The outcome of a reconciliation.
 pub mod outcome;
+/// The metrics of the controller.
+pub mod metrics;
 /// What can go wrong.
 pub mod error;
 

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::dispatch;
 use crate::kinds::ObjectKey as _;
-use crate::outcome::ShareLabels;
+use crate::metrics::ShareLabels;
 use crate::shares::elector::ShareCallbacks;
 use crate::shares::{Share, ShareState};
 use futures_util::FutureExt as _;

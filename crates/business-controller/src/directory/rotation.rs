@@ -8,7 +8,7 @@ use crate::error::CallFailure;
 use crate::events::Topic;
 use crate::member::{Member, MemberApi, Reach};
 use crate::member_cluster::kind::CredentialValidity;
-use crate::outcome::StateLabels;
+use crate::metrics::StateLabels;
 use business_types::access::AccessRole;
 use business_types::names::PULL_SECRET;
 use futures_util::future::try_join_all;

@@ -3,7 +3,7 @@
 
 use super::clusters::ClusterLookup;
 use super::{IssueRefusal, sign, subject};
-use crate::outcome::StateLabels;
+use crate::metrics::StateLabels;
 use business_types::ClusterEndpoint;
 use business_types::issue::{IssueRequest, IssuedCertificate};
 use prometheus_client::metrics::counter::Counter;

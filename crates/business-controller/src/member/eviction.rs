@@ -4,7 +4,7 @@
 use super::memory_budget::ClusterWeight;
 use super::{Member, Reach, notify};
 use crate::context::Context;
-use crate::outcome::ClusterLabels;
+use crate::metrics::ClusterLabels;
 use std::time::Duration;
 use tokio::time::Instant;
 

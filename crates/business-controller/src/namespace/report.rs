@@ -4,7 +4,7 @@ use super::kind::NamespaceView;
 use super::verdict::{MarkCause, NamespaceState, NamespaceStep, Plan, QuotaStep, QuotaUpdateCause};
 use crate::context::Context;
 use crate::events::Topic;
-use crate::outcome::{Drift, DriftLabels};
+use crate::metrics::{Drift, DriftLabels};
 use crate::seal::Origin;
 use business_types::access::AccessRole;
 use business_types::condition::{

@@ -12,9 +12,10 @@ use crate::kinds::{ChangeSource, ObjectKey as _, ProjectKey, RootKey};
 use crate::member::recount::RECOUNT;
 use crate::member::{Member, Reach};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
+use crate::metrics::StateLabels;
 use crate::namespace::problem::NamespaceProblem;
 use crate::objects::ObjectRef;
-use crate::outcome::{PassOutcome, StateLabels};
+use crate::outcome::PassOutcome;
 use crate::project::kind::BusinessProject;
 use crate::queue::Lane;
 use crate::seal::Keyring;
@@ -224,17 +225,16 @@ async fn an_orphan_is_found_by_either_of_its_seals_and_charged_the_most_that_any
 #[tokio::test]
 async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let world = World::new();
-    let metadata =
-        json!({ "name": "web", "uid": "w", "annotations": { "business.tkestack.io/uid": "released" } });
-    world.server.put(NAMESPACE, &json!({ "metadata": metadata }));
+    let marks = json!({ "business.tkestack.io/uid": "released" });
+    world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": marks } }));
     let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
     let keyring = world.cx.seals.keyring().unwrap();
-    let room = ScanBudget::new(usize::MAX, 1);
-    let scanner = ClusterScanner { cx: &world.cx, survey: &survey, keyring: &keyring, budget: &room };
+    let budget = &ScanBudget::new(usize::MAX, 1);
+    let scanner = ClusterScanner { cx: &world.cx, survey: &survey, keyring: &keyring, budget };
     let scan = scanner.scan(&world.member).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let snapshot = crate::acquisition::GenerationSnapshot::default();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot: &snapshot };
+    let snapshot = &crate::acquisition::GenerationSnapshot::default();
+    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot };
     let judged = evidence.judge(&world.cx, &scan.namespaces[0]).await.unwrap();
     assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
 }
