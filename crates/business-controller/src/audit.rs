@@ -22,8 +22,8 @@ use crate::dispatch;
 use crate::error::Error;
 use crate::kinds::ObjectKey as _;
 use crate::member::Member;
+use crate::member_cluster::enqueue_cluster;
 use crate::member_cluster::kind::AuditResult;
-use crate::member_cluster::wake_cluster;
 use crate::members::Lookup;
 use crate::metrics::StateLabels;
 use crate::namespace::kind::BusinessNamespace;
@@ -344,6 +344,6 @@ fn publish(scope: &AuditScope<'_>, mut comparisons: BTreeMap<String, ClusterComp
     };
     cx.objects.member_clusters.memory.set_audits(names.iter().map(audit).collect());
     for name in names {
-        wake_cluster(cx, &name, Lane::Urgent);
+        enqueue_cluster(cx, &name, Lane::Urgent);
     }
 }

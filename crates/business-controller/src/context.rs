@@ -124,7 +124,7 @@ impl Context {
     }
 
     /// Adds an object to the queue, if its share is worked on here.
-    pub fn wake<'a>(&self, key: &ObjectRef, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
+    pub fn enqueue<'a>(&self, key: &ObjectRef, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
         if self.share_of_object(key).is_some_and(|share| self.shares.holds(share)) {
             self.queue.add_after(key, flow, lane, delay);
         }

@@ -38,8 +38,8 @@ use crate::error::Error;
 use crate::events::Topic;
 use crate::kinds::{ObjectKey as _, RootKey};
 use crate::member::{Member, MemberApi, Reach, session};
+use crate::member_cluster::enqueue_cluster;
 use crate::member_cluster::kind::{DirectoryEntry, ListingState};
-use crate::member_cluster::wake_cluster;
 use crate::metrics::StateLabels;
 use crate::queue::Lane;
 use crate::shares::Share;
@@ -367,7 +367,7 @@ impl Directory {
         }
         cx.members.set_absent(self.absent());
         for name in cx.objects.member_clusters.memory.set_directory_entries(self.entries()) {
-            wake_cluster(&cx, &name, Lane::Urgent);
+            enqueue_cluster(&cx, &name, Lane::Urgent);
         }
         for share in cx.members.set_complete_shares(held) {
             dispatch::share_changed(&cx, share);

@@ -53,7 +53,7 @@ const DELETED: Topic = Topic::normal("Deleted", "Delete");
 impl Controller for BusinessMemberCluster {
     fn changed(cx: &Context, change: &ViewChange<Self>) {
         if let Some(view) = change.new.as_deref().or(change.old.as_deref()) {
-            wake_cluster(cx, view.key.name(), Lane::Urgent);
+            enqueue_cluster(cx, view.key.name(), Lane::Urgent);
             let identity = |view: &MemberClusterView| view.spec.identity;
             let (old, new) = (change.old.as_deref(), change.new.as_deref());
             if old.map(identity).unwrap_or_default() != new.map(identity).unwrap_or_default() {
@@ -89,24 +89,24 @@ impl Controller for BusinessMemberCluster {
 
     fn resync(cx: &Context) {
         for cluster in cx.objects.member_clusters.all() {
-            wake_cluster(cx, cluster.key.name(), Lane::Later);
+            enqueue_cluster(cx, cluster.key.name(), Lane::Later);
         }
     }
 
     fn cluster_changed(cx: &Context, cluster: &str) {
-        wake_cluster(cx, cluster, Lane::Urgent);
+        enqueue_cluster(cx, cluster, Lane::Urgent);
     }
 }
 
 /// Enqueues a cluster, if it has an object. A change of figures waits until they may be written.
-pub fn wake_cluster(cx: &Context, name: &str, lane: Lane) {
+pub fn enqueue_cluster(cx: &Context, name: &str, lane: Lane) {
     let key = RootKey::new(None, name);
     if lane == Lane::Later && cx.objects.member_clusters.get(&key).is_none() {
         return;
     }
     let wait = if lane == Lane::Later { cx.objects.member_clusters.memory.figures.wait(&key) } else { None };
     let place = FlowKey { group: GROUP, owner: name };
-    cx.wake(&BusinessMemberCluster::object_ref(key), place, lane, wait.unwrap_or_default());
+    cx.enqueue(&BusinessMemberCluster::object_ref(key), place, lane, wait.unwrap_or_default());
 }
 
 /// Whether a cluster answers, as its status says.

@@ -46,7 +46,7 @@ use crate::error::{CallFailure, Error};
 use crate::kinds::{ChangeSource, ProjectKey, ViewChange, revision};
 use crate::member::recount::UsageRecount;
 use crate::member::{ClusterNamespace, ClusterQuota};
-use crate::member_cluster::wake_cluster;
+use crate::member_cluster::enqueue_cluster;
 use crate::members::Lookup;
 use crate::outcome::PassOutcome;
 use crate::project::enqueue::enqueue_project;
@@ -107,7 +107,7 @@ impl Controller for BusinessNamespace {
         if old.map(use_of) != new.map(use_of)
             && let Some(view) = new.or(old)
         {
-            wake_cluster(cx, &view.spec.cluster_name, Lane::Later);
+            enqueue_cluster(cx, &view.spec.cluster_name, Lane::Later);
         }
     }
 

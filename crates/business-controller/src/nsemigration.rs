@@ -60,7 +60,7 @@ impl Controller for NsEmigration {
 }
 
 fn enqueue(cx: &Context, object: &EmigrationView, lane: Lane) {
-    cx.wake(&NsEmigration::object_ref(object.key.clone()), GROUP, lane, Duration::ZERO);
+    cx.enqueue(&NsEmigration::object_ref(object.key.clone()), GROUP, lane, Duration::ZERO);
 }
 
 async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome, Error> {

@@ -21,7 +21,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::events::Topic;
 use crate::kinds::{ChangeSource, ObjectKey as _, RootKey, ViewChange};
-use crate::member_cluster::wake_cluster;
+use crate::member_cluster::enqueue_cluster;
 use crate::namespace::enqueue::enqueue_access_in_subtree;
 use crate::namespace_template::project_changed;
 use crate::outcome::PassOutcome;
@@ -63,7 +63,7 @@ impl Controller for BusinessProject {
         {
             enqueue_tenant(cx, &view.spec.tenant_id, Lane::Later);
             for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
-                wake_cluster(cx, cluster, Lane::Later);
+                enqueue_cluster(cx, cluster, Lane::Later);
             }
         }
         project_changed(cx, old, new);

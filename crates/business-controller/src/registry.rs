@@ -106,7 +106,7 @@ where
     Registered<K>: HasContent,
 {
     let place = FlowKey { group: GROUP, owner: &object.spec.tenant_id };
-    cx.wake(&Registered::<K>::object_ref(object.key.clone()), place, lane, Duration::ZERO);
+    cx.enqueue(&Registered::<K>::object_ref(object.key.clone()), place, lane, Duration::ZERO);
 }
 
 async fn reconcile<K: RegistryKind>(cx: &Context, object: &RegisteredView<K>) -> Result<PassOutcome, Error>

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::kinds::{ObjectKey as _, RootKey, ViewChange};
-use crate::member_cluster::wake_cluster;
+use crate::member_cluster::enqueue_cluster;
 use crate::namespace::enqueue::enqueue_access_of_tenant;
 use crate::namespace_template::tenant_template_changed;
 use crate::objects::RegisteredKind as _;
@@ -44,7 +44,7 @@ impl Controller for BusinessTenant {
         let ceilings = |view: &TenantView| view.spec.clusters.clone();
         if old.map(ceilings) != new.map(ceilings) {
             for cluster in old.into_iter().chain(new).flat_map(|view| view.spec.clusters.keys()) {
-                wake_cluster(cx, cluster, Lane::Later);
+                enqueue_cluster(cx, cluster, Lane::Later);
             }
         }
         let template = |view: &TenantView| view.spec.template.clone();
@@ -95,5 +95,5 @@ pub fn enqueue_tenant(cx: &Context, name: &str, lane: Lane) {
     }
     let wait = if lane == Lane::Later { cx.objects.tenants.memory.wait(&key) } else { None };
     let place = FlowKey { group: GROUP, owner: name };
-    cx.wake(&BusinessTenant::object_ref(key), place, lane, wait.unwrap_or_default());
+    cx.enqueue(&BusinessTenant::object_ref(key), place, lane, wait.unwrap_or_default());
 }

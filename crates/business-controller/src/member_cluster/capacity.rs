@@ -1,8 +1,8 @@
 //! Derives the capacity of member clusters from their nodes, where an operator wants that.
 
+use super::enqueue_cluster;
 use super::kind::MemberClusterView;
 use super::nodes;
-use super::wake_cluster;
 use crate::context::Context;
 use crate::error::{CallFailure, Error};
 use crate::kinds::{ChangeSource, ObjectKey as _};
@@ -138,7 +138,7 @@ async fn look_at(cx: &Context, object: Arc<MemberClusterView>) {
         Some(seen.map_err(|error| error.text()))
     };
     if memory.set_nodes(name, seen.as_ref()) {
-        wake_cluster(cx, name, Lane::Later);
+        enqueue_cluster(cx, name, Lane::Later);
     }
 }
 

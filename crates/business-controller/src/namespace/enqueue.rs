@@ -17,7 +17,7 @@ pub fn enqueue_namespace(cx: &Context, object: &NamespaceView, lane: Lane, delay
     let key = BusinessNamespace::object_ref(object.key.clone());
     let tenant = object.spec.tenant_id.as_str();
     let owner = if tenant.is_empty() { &*object.key.project } else { tenant };
-    cx.wake(&key, FlowKey { group: &object.spec.cluster_name, owner }, lane, delay);
+    cx.enqueue(&key, FlowKey { group: &object.spec.cluster_name, owner }, lane, delay);
 }
 
 /// Enqueues the namespaces of a project and of all projects below it: somebody has got or lost a role.

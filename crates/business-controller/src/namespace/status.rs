@@ -10,7 +10,7 @@ use crate::error::{CallFailure, Error};
 use crate::kinds::ChangeSource;
 use crate::member::ClusterQuota;
 use crate::member::others::OtherAccess;
-use crate::member_cluster::wake_cluster;
+use crate::member_cluster::enqueue_cluster;
 use crate::merge::difference;
 use crate::namespace_template::rollout::is_in_use;
 use crate::project::enqueue::enqueue_project;
@@ -54,7 +54,7 @@ pub async fn write(
         }
         let used = |view: &NamespaceView| view.status.used.clone();
         if change.old.as_deref().map(used) != change.new.as_deref().map(used) {
-            wake_cluster(cx, &object.spec.cluster_name, Lane::Later);
+            enqueue_cluster(cx, &object.spec.cluster_name, Lane::Later);
         }
         enqueue_templates_of(cx, change.old.as_deref(), change.new.as_deref());
     }

@@ -22,7 +22,7 @@ const COALESCING_DELAY: Pace = Pace {
 pub fn enqueue_template(cx: &Context, key: &RootKey, lane: Lane) {
     let delay = if lane == Lane::Later { coalescing_delay(cx, key) } else { Duration::ZERO };
     let place = FlowKey { group: GROUP, owner: key.name() };
-    cx.wake(&NamespaceTemplate::object_ref(key.clone()), place, lane, delay);
+    cx.enqueue(&NamespaceTemplate::object_ref(key.clone()), place, lane, delay);
 }
 
 /// The delay, by the number of namespaces at the last count.

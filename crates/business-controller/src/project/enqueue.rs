@@ -20,7 +20,7 @@ pub fn enqueue_project(cx: &Context, name: &str, lane: Lane) {
     let known = cx.objects.projects.get(&key);
     let tenant = known.as_ref().map_or("", |project| project.spec.tenant_id.as_str());
     let place = FlowKey { group: GROUP, owner: if tenant.is_empty() { name } else { tenant } };
-    cx.wake(&BusinessProject::object_ref(key), place, lane, wait.unwrap_or_default());
+    cx.enqueue(&BusinessProject::object_ref(key), place, lane, wait.unwrap_or_default());
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use super::ledger::Ledger;
-use crate::acquisition::AcquisitionSnapshot;
+use crate::acquisition::{AcquisitionSnapshot, GenerationSnapshot};
 use crate::audit::Audit;
+use crate::audit::judge::{Evidence, Judgement};
 use crate::audit::scan::{ClusterScanner, ScanBudget};
 use crate::controller::Controller as _;
 use crate::error::{CallFailure, Error};
@@ -227,16 +228,14 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let world = World::new();
     let marks = json!({ "business.tkestack.io/uid": "released" });
     world.server.put(NAMESPACE, &json!({ "metadata": { "name": "web", "uid": "w", "annotations": marks } }));
-    let survey = crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
-    let keyring = world.cx.seals.keyring().unwrap();
-    let budget = &ScanBudget::new(usize::MAX, 1);
-    let scanner = ClusterScanner { cx: &world.cx, survey: &survey, keyring: &keyring, budget };
+    let survey = &crate::audit::survey::ProjectSurvey::read(&world.cx.business).await.unwrap();
+    let keyring = &world.cx.seals.keyring().unwrap();
+    let scanner = ClusterScanner { cx: &world.cx, survey, keyring, budget: &ScanBudget::new(usize::MAX, 1) };
     let scan = scanner.scan(&world.member).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let snapshot = &crate::acquisition::GenerationSnapshot::default();
-    let evidence = crate::audit::judge::Evidence { survey: &survey, keyring: &keyring, snapshot };
+    let evidence = Evidence { survey, keyring, snapshot: &GenerationSnapshot::default() };
     let judged = evidence.judge(&world.cx, &scan.namespaces[0]).await.unwrap();
-    assert_eq!(judged.judgement, crate::audit::judge::Judgement::Nothing);
+    assert_eq!(judged.judgement, Judgement::Nothing);
 }
 
 #[tokio::test]
@@ -789,7 +788,8 @@ async fn of_a_share_that_is_not_ours_nothing_is_compared_and_nothing_done() {
     assert!(world.project()["status"].get("orphans").is_none());
     world.holds(&pending(&[("pods", "3")]));
     let waiting = world.cx.queue.sizes();
-    world.cx.wake(&ObjectRef::Namespace(ProjectKey::new(Some("p"), "n")), "c1", Lane::Urgent, Duration::ZERO);
+    let key = ProjectKey::new(Some("p"), "n");
+    world.cx.enqueue(&ObjectRef::Namespace(key), "c1", Lane::Urgent, Duration::ZERO);
     assert_eq!(world.cx.queue.sizes(), waiting);
     post.fence.close();
     world.server.remove(NAMESPACE);
