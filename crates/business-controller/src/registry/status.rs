@@ -52,63 +52,56 @@ pub fn next<K: RegistryKind>(
     observation: RegistryObservation,
     now: &str,
 ) -> RegistryStatus {
-    let mut status = object.status.clone();
-    let generation = object.generation;
+    let unmeasurable = unmeasurable(&object.status, &observation);
+    let mut builder = StatusBuilder { status: object.status.clone(), generation: object.generation, now };
     let is_seen =
         !matches!(observation, RegistryObservation::NoRegistry | RegistryObservation::Unreachable(_));
     // One without a generation was imported. It keeps its claim to what the registry has until that was looked at.
-    if is_seen || status.observed_generation.is_some() {
-        status.observed_generation = Some(generation);
+    if is_seen || builder.status.observed_generation.is_some() {
+        builder.status.observed_generation = Some(object.generation);
     }
-    let writer = StatusWriter { generation, now };
-    let unmeasurable = unmeasurable(&status, &observation);
     match observation {
         RegistryObservation::NoRegistry => {
-            writer.set_condition(
-                &mut status,
-                READY,
-                FALSE,
-                reason::NO_REGISTRY,
-                "the controller has no registry",
-            );
+            builder.set(READY, FALSE, reason::NO_REGISTRY, "the controller has no registry");
         }
         RegistryObservation::Unreachable(why) => {
-            writer.set_condition(&mut status, REGISTRY_REACHABLE, FALSE, reason::UNREACHABLE, &why);
-            writer.set_condition(&mut status, READY, UNKNOWN, reason::UNREACHABLE, "");
+            builder.set(REGISTRY_REACHABLE, FALSE, reason::UNREACHABLE, &why);
+            builder.set(READY, UNKNOWN, reason::UNREACHABLE, "");
         }
         RegistryObservation::Refused(why) => {
-            writer.set_condition(&mut status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
-            writer.set_condition(&mut status, PROVISIONED, FALSE, reason::REGISTRY_CONFLICT, &why);
-            writer.set_condition(&mut status, READY, FALSE, reason::REGISTRY_CONFLICT, &why);
-            writer.set_phase(&mut status, RegistryPhase::Failed, Some((reason::REGISTRY_CONFLICT, &why)));
+            builder.set(REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
+            builder.set(PROVISIONED, FALSE, reason::REGISTRY_CONFLICT, &why);
+            builder.set(READY, FALSE, reason::REGISTRY_CONFLICT, &why);
+            builder.move_to(RegistryPhase::Failed, reason::REGISTRY_CONFLICT, &why);
         }
         RegistryObservation::Provided { record, came_locked } => {
             // TKE's registry keeps locks itself.
             if came_locked && record.backend == RegistryBackend::Oci {
-                status.locked = Some(true);
+                builder.status.locked = Some(true);
             }
             let locked = came_locked && record.backend == RegistryBackend::Tke;
-            writer.set_present(&mut status, record, locked);
+            builder.present(record, locked);
         }
         RegistryObservation::Present { record, locked, measured, mark } => {
             if matches!(measured, Measurement::Measured(_) | Measurement::Unsupported) {
-                status.measured_change = mark;
+                builder.status.measured_change = mark;
             }
             if let Measurement::Measured(Measured { bytes, untagged }) = measured {
-                status.used.insert(STORAGE.to_owned(), quantity(bytes));
-                status.untagged = untagged.iter().take(UNTAGGED_MAX).map(ToString::to_string).collect();
+                builder.status.used.insert(STORAGE.to_owned(), quantity(bytes));
+                let untagged = untagged.iter().take(UNTAGGED_MAX);
+                builder.status.untagged = untagged.map(ToString::to_string).collect();
             }
-            writer.set_present(&mut status, record, locked);
+            builder.present(record, locked);
         }
     }
-    if status.registry.is_some() {
-        let (is, why, message) = match unmeasurable {
-            Some(message) => (UNKNOWN, reason::CANNOT_BE_MEASURED, message),
-            None => within_quota(object.spec.storage(), status.used.get(STORAGE).copied()),
+    if builder.status.registry.is_some() {
+        let within = match unmeasurable {
+            Some(why) => Condition::new(WITHIN_QUOTA, UNKNOWN, reason::CANNOT_BE_MEASURED, why),
+            None => within_quota(object.spec.storage(), builder.status.used.get(STORAGE).copied()),
         };
-        writer.set_condition(&mut status, WITHIN_QUOTA, is, why, &message);
+        builder.set_condition(within);
     }
-    status
+    builder.status
 }
 
 /// Why the content cannot be measured, until it was measured.
@@ -123,59 +116,61 @@ fn unmeasurable(status: &RegistryStatus, observation: &RegistryObservation) -> O
     }
 }
 
-/// Writes conditions and the phase into a status.
-#[derive(Clone, Copy)]
-struct StatusWriter<'a> {
+struct StatusBuilder<'a> {
+    status: RegistryStatus,
     generation: i64,
     now: &'a str,
 }
 
-impl StatusWriter<'_> {
-    fn set_condition(self, status: &mut RegistryStatus, type_: &str, is: &str, why: &str, message: &str) {
-        let condition = Condition::new(type_, is, why, message).at(self.generation);
-        condition::set(&mut status.conditions, condition, self.now);
+impl StatusBuilder<'_> {
+    fn set(&mut self, type_: &str, value: &str, why: &str, message: &str) {
+        self.set_condition(Condition::new(type_, value, why, message));
     }
 
-    /// The object has the place.
-    fn set_present(self, status: &mut RegistryStatus, record: RegistryRecord, locked: bool) {
-        status.registry = Some(record);
-        self.set_condition(status, REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
-        self.set_condition(status, PROVISIONED, TRUE, reason::PROVISIONED, "");
-        self.set_condition(status, READY, TRUE, reason::READY, "");
-        let (phase, why) = if status.is_locked() {
-            (RegistryPhase::Locked, Some((reason::LOCKED, "locked by an operator")))
+    fn set_condition(&mut self, condition: Condition) {
+        condition::set(&mut self.status.conditions, condition.at(self.generation), self.now);
+    }
+
+    /// The object has the place. `locked` says whether it is locked in the registry itself.
+    fn present(&mut self, record: RegistryRecord, locked: bool) {
+        self.status.registry = Some(record);
+        self.set(REGISTRY_REACHABLE, TRUE, reason::REACHABLE, "");
+        self.set(PROVISIONED, TRUE, reason::PROVISIONED, "");
+        self.set(READY, TRUE, reason::READY, "");
+        if self.status.is_locked() {
+            self.move_to(RegistryPhase::Locked, reason::LOCKED, "locked by an operator");
         } else if locked {
-            (RegistryPhase::Locked, Some((reason::LOCKED_IN_REGISTRY, "locked in the registry")))
+            self.move_to(RegistryPhase::Locked, reason::LOCKED_IN_REGISTRY, "locked in the registry");
         } else {
-            (RegistryPhase::Available, None)
-        };
-        self.set_phase(status, phase, why);
+            self.move_to(RegistryPhase::Available, "", "");
+        }
     }
 
-    fn set_phase(self, status: &mut RegistryStatus, phase: RegistryPhase, why: Option<(&str, &str)>) {
-        if status.phase != phase {
-            status.phase = phase;
-            status.last_transition_time = Some(self.now.to_owned());
+    fn move_to(&mut self, phase: RegistryPhase, why: &str, message: &str) {
+        if self.status.phase != phase {
+            self.status.phase = phase;
+            self.status.last_transition_time = Some(self.now.to_owned());
         }
-        let (reason, message) = why.unwrap_or_default();
-        reason.clone_into(&mut status.reason);
-        message.clone_into(&mut status.message);
+        why.clone_into(&mut self.status.reason);
+        message.clone_into(&mut self.status.message);
     }
 }
 
-/// The condition for the used storage: value, reason and message.
-fn within_quota(hard: Option<Quantity>, used: Option<Quantity>) -> (&'static str, &'static str, String) {
+/// The condition for the used storage.
+fn within_quota(hard: Option<Quantity>, used: Option<Quantity>) -> Condition {
+    let within = |value, why, message: String| Condition::new(WITHIN_QUOTA, value, why, message);
     match (hard, used) {
         (Some(hard), Some(used)) if used > hard => {
             let message =
                 format!("{used} bytes are kept, of {hard} that may be: nothing can be pushed until less is");
-            (FALSE, reason::USED_ABOVE_HARD, message)
+            within(FALSE, reason::USED_ABOVE_HARD, message)
         }
         (Some(hard), Some(used)) if used == hard => {
-            (TRUE, reason::USED_UP, "as much is kept as may be: nothing can be pushed".to_owned())
+            let message = "as much is kept as may be: nothing can be pushed";
+            within(TRUE, reason::USED_UP, message.to_owned())
         }
-        (Some(_), None) => (UNKNOWN, reason::NOT_MEASURED, String::new()),
-        (Some(_), Some(_)) | (None, _) => (TRUE, reason::WITHIN_QUOTA, String::new()),
+        (Some(_), None) => within(UNKNOWN, reason::NOT_MEASURED, String::new()),
+        (Some(_), Some(_)) | (None, _) => within(TRUE, reason::WITHIN_QUOTA, String::new()),
     }
 }
 
