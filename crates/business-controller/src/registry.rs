@@ -209,37 +209,45 @@ async fn observe<K: RegistryKind>(
 where
     Registered<K>: HasContent,
 {
+    let schedule = &Registered::<K>::cache(&cx.objects).memory;
     let recorded = object.status.registry.clone().filter(|record| record.backend == backend.backend_type());
-    let mut recorded_state = RecordedState::Lost;
-    if let Some(record) = &recorded {
-        recorded_state = backend.inspect(place, record).await?;
-        if recorded_state == RecordedState::Lost {
-            cx.events.report(object, LOST, format!("{} was not in the registry any more", place.prefix()));
-        }
-    }
-    let (record, locked) = match (recorded, recorded_state) {
-        (Some(record), RecordedState::Present { locked }) => (record, locked),
-        (_, RecordedState::Lost | RecordedState::Present { .. }) => {
-            cx.fleet().permit()?;
-            match with_deadline(backend.provide(place, has_consent(object))).await? {
-                // It is measured in the next pass, when it is on record as ours.
-                ProvideResult::Provided(record) => return Ok(RegistryObservation::provided(record, object)),
-                ProvideResult::Refused(why) => return Ok(RegistryObservation::Refused(why)),
+    if let Some(record) = recorded {
+        match backend.inspect(place, &record).await? {
+            RecordedState::Present { locked } => {
+                let mark = object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned();
+                let measured = if is_measurement_due(schedule, object, mark.as_ref()) {
+                    measure(backend, place, schedule, &object.key).await?
+                } else {
+                    Measurement::NotDue
+                };
+                return Ok(RegistryObservation::Present { record, locked, measured, mark });
+            }
+            RecordedState::Lost => {
+                let note = format!("{} was not in the registry any more", place.prefix());
+                cx.events.report(object, LOST, note);
             }
         }
-    };
-    let schedule = &Registered::<K>::cache(&cx.objects).memory;
-    let mark = object.annotations.get(names::REGISTRY_CHANGED_ANNOTATION).cloned();
+    }
+    cx.fleet().permit()?;
+    match with_deadline(backend.provide(place, has_consent(object))).await? {
+        // It is measured in the next pass, when it is on record as ours.
+        ProvideResult::Provided(record) => Ok(RegistryObservation::provided(record, object)),
+        ProvideResult::Refused(why) => Ok(RegistryObservation::Refused(why)),
+    }
+}
+
+/// Whether the content is to be measured now. `mark` is that of the last change that the registry has reported.
+fn is_measurement_due<K: RegistryKind>(
+    schedule: &MeasureSchedule,
+    object: &RegisteredView<K>,
+    mark: Option<&String>,
+) -> bool {
     // The registry has reported a change, and no measurement has followed. If the content cannot be measured, that
     // changes nothing.
-    let has_changed = object.status.unmeasurable_reason().is_none() && mark != object.status.measured_change;
+    let has_changed =
+        object.status.unmeasurable_reason().is_none() && mark != object.status.measured_change.as_ref();
     let is_due = has_changed || schedule.wait(&object.key).is_none();
-    let measured = if is_due && schedule.cooldown(&object.key).is_none() {
-        measure(backend, place, schedule, &object.key).await?
-    } else {
-        Measurement::NotDue
-    };
-    Ok(RegistryObservation::Present { record, locked, measured, mark })
+    is_due && schedule.cooldown(&object.key).is_none()
 }
 
 /// Measures the content within the deadline. A measurement that takes longer goes on in the next pass, from what is
