@@ -76,7 +76,7 @@ pub struct Directory {
     /// The listed clusters by name, registered or not.
     listed: BTreeMap<String, TrackedCluster>,
     /// Refused names, with the name that already stands for the same cluster.
-    refused: BTreeMap<String, String>,
+    duplicates: BTreeMap<String, String>,
     /// Names without a usable kubeconfig, and why.
     unusable: BTreeMap<String, String>,
     /// Whether the source was ever read.
@@ -150,7 +150,7 @@ impl Directory {
             source: Arc::from(source),
             dialer,
             listed: BTreeMap::new(),
-            refused: BTreeMap::new(),
+            duplicates: BTreeMap::new(),
             unusable: BTreeMap::new(),
             was_read: false,
             are_records_known: false,
@@ -300,7 +300,7 @@ impl Directory {
         if let Some(followed) = tracked.followed {
             followed.session.abort();
         }
-        self.refused.remove(name);
+        self.duplicates.remove(name);
         self.cx.members.remove(name);
         dispatch::cluster_changed(&self.cx, name);
     }
@@ -389,7 +389,7 @@ impl Directory {
 
     /// Reads which cluster each name stands for. That a record is gone is believed only if the API says so.
     async fn refresh_records(&mut self) -> Result<(), Error> {
-        let (mut forgotten, mut second) = (Vec::new(), Vec::new());
+        let (mut forgotten, mut duplicates) = (Vec::new(), Vec::new());
         let followed =
             |(name, tracked): (&String, &TrackedCluster)| Some((tracked.uid.clone()?, name.clone()));
         let mut names: BTreeMap<String, String> = self.listed.iter().filter_map(followed).collect();
@@ -407,13 +407,13 @@ impl Directory {
             let Some(uid) = uid else { continue };
             // A former holder may have recorded it at the last moment.
             if let Some(other) = names.get(&uid).filter(|other| *other != name) {
-                second.push((name.clone(), other.clone(), uid));
+                duplicates.push((name.clone(), other.clone(), uid));
             } else {
                 names.insert(uid.clone(), name.clone());
                 tracked.uid = Some(uid);
             }
         }
-        for (name, other, uid) in second {
+        for (name, other, uid) in duplicates {
             self.refuse_duplicate(name, other, &uid);
         }
         if !forgotten.is_empty() {
@@ -459,7 +459,7 @@ impl Directory {
         let now = self.cx.clock.unix_seconds();
         let listed = self.listed.iter().map(|(name, tracked)| {
             let listed =
-                self.refused.get(name).cloned().map_or(ListingState::Listed, ListingState::DuplicateName);
+                self.duplicates.get(name).cloned().map_or(ListingState::Listed, ListingState::DuplicateName);
             let credential = tracked.credential.as_ref().map(|credential| credential.info(now));
             let (version, refused) = (tracked.version.clone(), tracked.refused.clone());
             (name.clone(), DirectoryEntry { listed, version, credential, refused })
@@ -539,7 +539,7 @@ impl Directory {
             self.refuse_duplicate(name, other, uid);
             return Ok(());
         }
-        self.refused.remove(&name);
+        self.duplicates.remove(&name);
         let Some(tracked) = self.listed.get(&name) else { return Ok(()) };
         let cluster = IdentifiedCluster { name: &name, uid, described: &tracked.entry };
         let registered = registration::register(&self.cx, cluster).await?;
@@ -550,12 +550,12 @@ impl Directory {
     }
 
     fn refuse_duplicate(&mut self, name: String, other: String, uid: &str) {
-        if self.refused.get(&name) != Some(&other) {
+        if self.duplicates.get(&name) != Some(&other) {
             let note =
                 format!("cluster {name} is refused: it is the cluster that {other} stands for already");
             tracing::error!(cluster = name, other, uid, "a second name for a member cluster is refused");
             self.cx.report_cluster(&name, REFUSED, note);
-            self.refused.insert(name, other);
+            self.duplicates.insert(name, other);
         }
     }
 
@@ -569,7 +569,8 @@ impl Directory {
     }
 
     fn update_metrics(&self) {
-        let (mut reachable, mut unreachable, mut waiting, mut second) = (0_usize, 0_usize, 0_usize, 0_usize);
+        let (mut reachable, mut unreachable, mut connecting, mut duplicates) =
+            (0_usize, 0_usize, 0_usize, 0_usize);
         let holds_fleet = self.holds_fleet();
         // Each cluster is counted by one replica.
         let is_ours =
@@ -578,8 +579,8 @@ impl Directory {
             match tracked.reach() {
                 Reach::Reachable => reachable += 1,
                 Reach::Unreachable { .. } => unreachable += 1,
-                Reach::Connecting if self.refused.contains_key(name) => second += 1,
-                Reach::Connecting => waiting += 1,
+                Reach::Connecting if self.duplicates.contains_key(name) => duplicates += 1,
+                Reach::Connecting => connecting += 1,
             }
         }
         let known = self.cx.objects.member_clusters.all();
@@ -594,8 +595,8 @@ impl Directory {
         let states = [
             ("reachable", reachable),
             ("unreachable", unreachable),
-            ("connecting", waiting + unread),
-            ("unusable", if holds_fleet { unusable + second } else { 0 }),
+            ("connecting", connecting + unread),
+            ("unusable", if holds_fleet { unusable + duplicates } else { 0 }),
             ("unlisted", unlisted),
         ];
         for (state, count) in states {

@@ -565,7 +565,7 @@ async fn a_cluster_is_no_second_name_for_itself() {
     directory.add(FakeCluster::start(UID).await.listed(&token(0)));
     directory.listed.get_mut("c1").unwrap().uid = Some(UID.to_owned());
     directory.refresh_records().await.unwrap();
-    assert_eq!(directory.refused, BTreeMap::new());
+    assert_eq!(directory.duplicates, BTreeMap::new());
     assert_eq!(directory.listed["c1"].uid.as_deref(), Some(UID));
 }
 
