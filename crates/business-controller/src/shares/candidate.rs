@@ -3,7 +3,7 @@
 //! have is handed over when the set of replicas has been stable for a while.
 
 use super::elector::{self, HoldOrder, ShareCallbacks, ShareElector, TermEnd};
-use super::lease::{self, Leases, ObservedLease};
+use super::lease::{self, LeaseKind, Leases, ObservedLease};
 use super::rendezvous::rank;
 use super::{Share, Shares};
 use crate::error::{CallFailure, Error};
@@ -213,7 +213,7 @@ impl Candidate {
     fn check_shards(&self) -> Result<(), Error> {
         let counts = |lease: &&Lease| {
             let is_alive = self.observed_lease(lease).is_some_and(|observed| !observed.is_free());
-            lease::lease_kind(lease) == Some(lease::OF_SHARE) || is_alive
+            LeaseKind::of(lease) == Some(LeaseKind::Share) || is_alive
         };
         let leases = self.observed.values().filter_map(|observed| observed.lease.as_ref()).filter(counts);
         let own = self.leases.shards.to_string();
@@ -244,15 +244,15 @@ impl Candidate {
 
     /// The live replicas. One that has let any Lease expire does not count.
     fn live_replicas(&self) -> BTreeSet<String> {
-        let of = |label: &'static str| {
+        let of = |kind: LeaseKind| {
             let all = self.observed.values();
-            all.filter(move |observed| observed.lease.as_ref().and_then(lease::lease_kind) == Some(label))
+            all.filter(move |observed| observed.lease.as_ref().and_then(LeaseKind::of) == Some(kind))
         };
-        let mut live_replicas: BTreeSet<String> = of(lease::OF_REPLICA)
+        let mut live_replicas: BTreeSet<String> = of(LeaseKind::Replica)
             .filter(|observed| !observed.is_free())
             .map(|observed| observed.holder().to_owned())
             .collect();
-        for gone in of(lease::OF_SHARE).filter(|observed| observed.has_run_out()) {
+        for gone in of(LeaseKind::Share).filter(|observed| observed.has_run_out()) {
             live_replicas.remove(gone.holder());
         }
         live_replicas.insert(self.leases.identity.clone());
@@ -317,8 +317,10 @@ impl Candidate {
         }
         let kept = self.leases.times.lease_duration.saturating_mul(DEAD_REPLICA_LEASES);
         let left = self.observed.values().filter(|observed| {
-            let of = observed.lease.as_ref().and_then(lease::lease_kind);
-            of == Some(lease::OF_REPLICA) && observed.has_run_out() && observed.free_since().elapsed() >= kept
+            let kind = observed.lease.as_ref().and_then(LeaseKind::of);
+            kind == Some(LeaseKind::Replica)
+                && observed.has_run_out()
+                && observed.free_since().elapsed() >= kept
         });
         for lease in left.filter_map(|observed| observed.lease.clone()) {
             let leases = self.leases.clone();
@@ -361,7 +363,7 @@ async fn heartbeat(leases: Leases) {
     loop {
         let shown = match &mut held {
             Some(held) => elector::renew(&leases, held).await.map(|is_there| is_there.then(|| held.clone())),
-            None => match leases.create(&name, lease::OF_REPLICA).await {
+            None => match leases.create(&name, LeaseKind::Replica).await {
                 Ok(made) => Ok(Some(made)),
                 Err(CallFailure::Exists) => leases.get(&name).await,
                 Err(failure) => Err(failure),

@@ -1,7 +1,7 @@
 //! Leader election and work for one share: acquire the Lease, prepare, work, drain, release; and renew the Lease all
 //! the time.
 
-use super::lease::{self, Leases};
+use super::lease::{self, LeaseKind, Leases};
 use super::{Share, ShareState};
 use crate::error::CallFailure;
 use crate::fence::Moment;
@@ -111,7 +111,7 @@ impl ShareElector {
         let (share, sent) = (self.state.share, Moment::now());
         let (held, clean) = match found {
             None => {
-                let made = self.leases.create(&lease::share_lease_name(share), lease::OF_SHARE).await?;
+                let made = self.leases.create(&lease::share_lease_name(share), LeaseKind::Share).await?;
                 // This is asked after the Lease was created: if a former holder has recorded anything, it is seen now;
                 // if it does so later, it finds that it has lost its Lease before it writes.
                 let is_new = self.leases.is_new_installation().await;

@@ -16,15 +16,33 @@ use tokio::time::Instant;
 
 /// Label of all our Leases: what each is for.
 pub const LEASE_LABEL: &str = "business.tkestack.io/lease";
-/// Values of the label: the Lease of a share, and of a replica.
-pub const OF_SHARE: &str = "share";
-pub const OF_REPLICA: &str = "replica";
 /// Annotation: how many shares of clusters there are.
 pub const SHARDS_ANNOTATION: &str = "business.tkestack.io/shards";
 /// The duration in a released Lease. No holder's is as short.
 const FREE_SECONDS: i32 = 1;
 /// Prefix of their names.
 const PREFIX: &str = "business-controller";
+
+/// What a Lease is for, as its label says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseKind {
+    Share,
+    Replica,
+}
+
+impl LeaseKind {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Share => "share",
+            Self::Replica => "replica",
+        }
+    }
+
+    pub fn of(lease: &Lease) -> Option<Self> {
+        let label = label(lease)?;
+        [Self::Share, Self::Replica].into_iter().find(|kind| kind.label() == label)
+    }
+}
 
 /// The name of a share's Lease.
 pub fn share_lease_name(share: Share) -> String {
@@ -58,7 +76,7 @@ impl Leases {
     pub async fn list(&self) -> Result<Vec<Lease>, CallFailure> {
         let params = ListParams::default().labels(LEASE_LABEL);
         let listed = self.bounded(self.leases.list(&params)).await?.items;
-        Ok(listed.into_iter().filter(|lease| lease_kind(lease).is_some()).collect())
+        Ok(listed.into_iter().filter(|lease| label(lease).is_some()).collect())
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, CallFailure> {
@@ -66,7 +84,7 @@ impl Leases {
     }
 
     /// Creates a Lease that we hold.
-    pub async fn create(&self, name: &str, of: &str) -> Result<Lease, CallFailure> {
+    pub async fn create(&self, name: &str, kind: LeaseKind) -> Result<Lease, CallFailure> {
         let spec = LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: Some(seconds(self.times.lease_duration)),
@@ -75,7 +93,7 @@ impl Leases {
             lease_transitions: Some(0),
             ..LeaseSpec::default()
         };
-        self.make(name, of, spec).await
+        self.make(name, kind, spec).await
     }
 
     /// Creates the Lease of a share that nobody has held, as a released one.
@@ -85,13 +103,13 @@ impl Leases {
             renew_time: Some(now()),
             ..LeaseSpec::default()
         };
-        self.make(&share_lease_name(share), OF_SHARE, spec).await.map(drop)
+        self.make(&share_lease_name(share), LeaseKind::Share, spec).await.map(drop)
     }
 
-    async fn make(&self, name: &str, of: &str, spec: LeaseSpec) -> Result<Lease, CallFailure> {
+    async fn make(&self, name: &str, kind: LeaseKind, spec: LeaseSpec) -> Result<Lease, CallFailure> {
         let metadata = ObjectMeta {
             name: Some(name.to_owned()),
-            labels: Some(BTreeMap::from([(LEASE_LABEL.to_owned(), of.to_owned())])),
+            labels: Some(BTreeMap::from([(LEASE_LABEL.to_owned(), kind.label().to_owned())])),
             annotations: Some(BTreeMap::from([(SHARDS_ANNOTATION.to_owned(), self.shards.to_string())])),
             ..ObjectMeta::default()
         };
@@ -169,7 +187,7 @@ pub fn was_released(lease: &Lease) -> bool {
 }
 
 /// The value of its label.
-pub fn lease_kind(lease: &Lease) -> Option<&str> {
+fn label(lease: &Lease) -> Option<&str> {
     lease.metadata.labels.as_ref()?.get(LEASE_LABEL).map(String::as_str)
 }
 
