@@ -61,6 +61,7 @@ use business_types::condition::reason;
 use business_types::{ClusterNamespaceRecord, NamespacePhase, NamespaceSpec, Provenance};
 use enqueue::{enqueue_namespace, enqueue_templates_of};
 use kind::{BusinessNamespace, NamespaceView};
+use meta::quantity::ResourceList;
 use pauses::{RECHECK, SOON};
 use removal::{DeletionRefusal, Removal};
 use std::time::Duration;
@@ -311,8 +312,8 @@ async fn converge(
                             repair_backoff.record(&object.uid);
                         }
                         let Attempt { labels, deletion_refusal, .. } = attempt;
-                        let prior = PriorResults { access, selection, labels, deletion_refusal };
-                        return finish(cx, object, target, &plan, applied, prior).await;
+                        let prior = PriorResults { plan: &plan, access, selection, labels, deletion_refusal };
+                        return finish(cx, object, target, applied, prior).await;
                     }
                     Err(error) => match attempt.handle_failure(cx, target, &plan, error).await? {
                         Ok(now) => found = now,
@@ -513,7 +514,8 @@ async fn is_behind_api(cx: &Context, object: &NamespaceView) -> Result<bool, Err
 }
 
 /// Results of the steps before the write of the namespace, for the steps after it.
-struct PriorResults {
+struct PriorResults<'a> {
+    plan: &'a Plan,
     access: AccessState,
     selection: TemplateSelection,
     labels: LabelsResult,
@@ -533,9 +535,9 @@ async fn reconcile_contents(
     cx: &Context,
     object: &NamespaceView,
     target: &Target,
-    prior: PriorResults,
+    prior: PriorResults<'_>,
 ) -> Result<ContentsResult, Error> {
-    let PriorResults { access, selection, labels, deletion_refusal: _ } = prior;
+    let PriorResults { access, selection, labels, plan: _, deletion_refusal: _ } = prior;
     let template = template::reconcile(cx, object, target, &selection, labels).await?;
     let access = match access {
         AccessState::Unknown | AccessState::Pending => {
@@ -563,26 +565,54 @@ fn counted(
     }
 }
 
+/// What the quota in the cluster means for the charge of the object.
+struct QuotaConfirmation {
+    /// The lower charge that can be confirmed.
+    charge: Option<ResourceList>,
+    /// How long the charge stays higher only because the cluster has not counted usage again.
+    recount: Option<Duration>,
+    enforced: Enforcement,
+}
+
+impl QuotaConfirmation {
+    /// The charge for a namespace that replaced ours stays as it is.
+    fn of(object: &NamespaceView, target: &Target, origin: Origin, applied: &AppliedObjects) -> Self {
+        let AppliedObjects { namespace_uid, quota } = applied;
+        let seal = quota.marks.seal.as_deref();
+        let sealed = seal.and_then(|seal| target.open(&object.spec.namespace, namespace_uid, seal));
+        let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
+        let sealed = sealed.as_ref();
+        let counted = counted(object, target, quota, sealed);
+        let (charge, recount) = if origin == Origin::Replaced {
+            (None, None)
+        } else {
+            let charge = confirm::charge(object, quota, sealed, &counted);
+            (charge, confirm::time_to_recount(object, quota, sealed, &counted))
+        };
+        let enforced = match recount {
+            Some(_) => Enforcement::AwaitingRecount,
+            None if confirm::is_enforced(object, quota, sealed) => Enforcement::Enforced,
+            None => Enforcement::Pending,
+        };
+        Self { charge, recount, enforced }
+    }
+}
+
 /// Writes the status of a provisioned namespace, and confirms a lower charge where possible.
 async fn finish(
     cx: &Context,
     object: &NamespaceView,
     target: &Target,
-    plan: &Plan,
     applied: AppliedObjects,
-    mut prior: PriorResults,
+    mut prior: PriorResults<'_>,
 ) -> Result<PassOutcome, Error> {
+    let plan = prior.plan;
     report::done(cx, object, plan);
     prior.labels.written = matches!(plan.namespace, NamespaceStep::Mark { cause: MarkCause::Template, .. });
-    let AppliedObjects { namespace_uid, quota } = applied;
-    let seal = quota.marks.seal.as_deref();
-    let sealed = seal.and_then(|seal| target.open(&object.spec.namespace, &namespace_uid, seal));
-    let sealed = sealed.map(|opened| opened.sealed).filter(|sealed| sealed.namespace_uid.is_some());
     let is_replaced = plan.origin == Origin::Replaced;
-    let counted = counted(object, target, &quota, sealed.as_ref());
-    let charge = confirm::charge(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
-    let recount =
-        confirm::time_to_recount(object, &quota, sealed.as_ref(), &counted).filter(|_| !is_replaced);
+    let QuotaConfirmation { charge, recount, enforced } =
+        QuotaConfirmation::of(object, target, plan.origin, &applied);
+    let AppliedObjects { namespace_uid, quota } = applied;
     let record = record_of(&namespace_uid, plan.origin);
     let confirms = charge.is_some() || object.is_being_transferred();
     let wait = target.writes_ended.err().filter(|_| confirms);
@@ -602,11 +632,6 @@ async fn finish(
         deletion_refusal.is_some() || !is_replaced && (access.should_retry() || template.should_retry());
     let others = target.member.observed.other_access_at(&object.spec.namespace, &object.uid);
     let (marked, revokes_pull) = (wait.is_none(), pull.revokes);
-    let enforced = match recount {
-        Some(_) => Enforcement::AwaitingRecount,
-        None if confirm::is_enforced(object, &quota, sealed.as_ref()) => Enforcement::Enforced,
-        None => Enforcement::Pending,
-    };
     let provisioned = Provisioned { quota, enforced, charge, marked, others, template, revokes_pull };
     let state = if is_replaced {
         let message = report::replaced(object, &namespace_uid, deletion_refusal.as_deref());
