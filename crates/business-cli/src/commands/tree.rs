@@ -6,6 +6,7 @@ use crate::screen::{Screen, note, print};
 use business_types::names;
 use clap::Args;
 use forest::{Forest, Selection};
+use render::TreeView;
 
 /// The trees of tenants, projects and namespaces. Pure.
 pub(crate) mod forest;
@@ -80,14 +81,10 @@ impl Tree {
                 note("nothing that you see has what --cluster, --resource and --full ask for");
             }
             format => {
-                print(render::render(
-                    &forest,
-                    &roots,
-                    &selection,
-                    &visible,
-                    screen,
-                    format == OutputFormat::Wide,
-                ))?;
+                let wide = format == OutputFormat::Wide;
+                let view =
+                    TreeView { forest: &forest, selection: &selection, visible: &visible, screen, wide };
+                print(view.render(&roots))?;
             }
         }
         Ok(Outcome::Done)

@@ -11,6 +11,16 @@ const BAR_MIN: usize = 8;
 const PHASE_AND_NAME_WIDTH: usize = 32;
 const GAP: &str = "  ";
 
+/// What is shown of the trees, and on what screen.
+pub(super) struct TreeView<'a> {
+    pub(super) forest: &'a Forest,
+    pub(super) selection: &'a Selection<'a>,
+    pub(super) visible: &'a VisibleNodes,
+    pub(super) screen: Screen,
+    /// With every column, and with exact amounts.
+    pub(super) wide: bool,
+}
+
 /// One line of the tree, before the widths of the columns are known.
 struct TreeLine<'a> {
     /// The branches before the name.
@@ -45,13 +55,19 @@ struct Widths {
 }
 
 /// A node that is still to be rendered, with its branches.
-struct PendingNode<'a> {
+struct PendingNode {
     at: usize,
     /// The prefix of its name.
     prefix: String,
     /// The prefix of all lines below it.
     child_prefix: String,
-    selection: &'a Selection<'a>,
+}
+
+/// Where the text of a column stands.
+#[derive(Clone, Copy, Debug)]
+enum Align {
+    Left,
+    Right,
 }
 
 /// The characters of branches.
@@ -65,91 +81,156 @@ const UNICODE_GLYPHS: BranchGlyphs = BranchGlyphs { middle: "├─ ", last: "�
 const ASCII_GLYPHS: BranchGlyphs = BranchGlyphs { middle: "|- ", last: "`- ", through: "|  " };
 const BLANK: &str = "   ";
 
-/// Renders the trees.
-pub(super) fn render(
-    forest: &Forest,
-    roots: &[usize],
-    selection: &Selection<'_>,
-    visible: &VisibleNodes,
-    screen: Screen,
-    wide: bool,
-) -> String {
-    let glyphs = if screen.unicode { UNICODE_GLYPHS } else { ASCII_GLYPHS };
-    let mut lines: Vec<TreeLine<'_>> = Vec::with_capacity(forest.nodes.len());
-    let mut waiting: Vec<PendingNode<'_>> = Vec::new();
-    let begin =
-        |at: &usize| PendingNode { at: *at, prefix: String::new(), child_prefix: String::new(), selection };
-    waiting.extend(roots.iter().rev().map(begin));
-    while let Some(pending) = waiting.pop() {
-        let Some(node) = forest.nodes.get(pending.at) else { continue };
-        let children: Vec<usize> =
-            node.children.iter().filter(|child| visible.contains(**child)).copied().collect();
-        let continuation =
-            format!("{}{}", pending.child_prefix, if children.is_empty() { BLANK } else { glyphs.through });
-        push_node_lines(&mut lines, node, &pending, &continuation, wide);
-        for (back, child) in children.iter().rev().enumerate() {
-            let (glyph, continuation) =
-                if back == 0 { (glyphs.last, BLANK) } else { (glyphs.middle, glyphs.through) };
-            waiting.push(PendingNode {
-                at: *child,
-                prefix: format!("{}{glyph}", pending.child_prefix),
-                child_prefix: format!("{}{continuation}", pending.child_prefix),
-                selection,
-            });
+impl<'a> TreeView<'a> {
+    /// Renders the trees.
+    pub(super) fn render(&self, roots: &[usize]) -> String {
+        let glyphs = if self.screen.unicode { UNICODE_GLYPHS } else { ASCII_GLYPHS };
+        let mut lines: Vec<TreeLine<'a>> = Vec::with_capacity(self.forest.nodes.len());
+        let mut waiting: Vec<PendingNode> = Vec::new();
+        let begin = |at: &usize| PendingNode { at: *at, prefix: String::new(), child_prefix: String::new() };
+        waiting.extend(roots.iter().rev().map(begin));
+        while let Some(pending) = waiting.pop() {
+            let Some(node) = self.forest.nodes.get(pending.at) else { continue };
+            let children: Vec<usize> =
+                node.children.iter().filter(|child| self.visible.contains(**child)).copied().collect();
+            let continuation = format!(
+                "{}{}",
+                pending.child_prefix,
+                if children.is_empty() { BLANK } else { glyphs.through }
+            );
+            self.push_node_lines(&mut lines, node, &pending.prefix, &continuation);
+            for (back, child) in children.iter().rev().enumerate() {
+                let (glyph, continuation) =
+                    if back == 0 { (glyphs.last, BLANK) } else { (glyphs.middle, glyphs.through) };
+                waiting.push(PendingNode {
+                    at: *child,
+                    prefix: format!("{}{glyph}", pending.child_prefix),
+                    child_prefix: format!("{}{continuation}", pending.child_prefix),
+                });
+            }
+        }
+        self.render_lines(&lines)
+    }
+
+    /// Adds the lines of one node: `prefix` is before its name, `continuation` before all lines after the first.
+    fn push_node_lines(
+        &self,
+        lines: &mut Vec<TreeLine<'a>>,
+        node: &'a TreeNode,
+        prefix: &str,
+        continuation: &str,
+    ) {
+        let first = lines.len();
+        let usage = self
+            .selection
+            .entries_of(node)
+            .map(|entry| Some(FormattedUsage::of(entry, node.kind, self.wide)));
+        lines.extend(usage.map(|usage| TreeLine { prefix: continuation.to_owned(), node: None, usage }));
+        if lines.len() == first {
+            lines.push(TreeLine { prefix: String::new(), node: None, usage: None });
+        }
+        if let Some(line) = lines.get_mut(first) {
+            prefix.clone_into(&mut line.prefix);
+            line.node = Some(node);
         }
     }
-    render_lines(&lines, screen, wide)
-}
 
-/// Adds the lines of one node; `continuation` is the prefix of all lines after the first.
-fn push_node_lines<'a>(
-    lines: &mut Vec<TreeLine<'a>>,
-    node: &'a TreeNode,
-    pending: &PendingNode<'a>,
-    continuation: &str,
-    wide: bool,
-) {
-    let first = lines.len();
-    let usage =
-        pending.selection.entries_of(node).map(|entry| Some(FormattedUsage::of(entry, node.kind, wide)));
-    lines.extend(usage.map(|usage| TreeLine { prefix: continuation.to_owned(), node: None, usage }));
-    if lines.len() == first {
-        lines.push(TreeLine { prefix: String::new(), node: None, usage: None });
-    }
-    if let Some(line) = lines.get_mut(first) {
-        line.prefix.clone_from(&pending.prefix);
-        line.node = Some(node);
-    }
-}
-
-fn render_lines(lines: &[TreeLine<'_>], screen: Screen, wide: bool) -> String {
-    let widths = Widths::of(lines, screen, wide);
-    let mut text = String::with_capacity(lines.len() * (widths.total() + PHASE_AND_NAME_WIDTH));
-    let mut title = String::new();
-    let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
-    for (word, width) in [("NAME", name), ("WHERE", cluster), ("RESOURCE", resource), ("", bar)] {
-        push_column(&mut title, word, width, false);
-    }
-    for (word, width) in [("%", percent), ("USED", used), ("ALLOCATED", allocated), ("HARD", hard)] {
-        push_column(&mut title, word, width, true);
-    }
-    if wide {
-        title.push_str("  PHASE  FOR PEOPLE");
-    }
-    text.push_str(&screen.paint(Tone::Faint, title.trim_end()));
-    text.push('\n');
-    for line in lines {
-        let begin = text.len();
-        line.write(&mut text, screen, widths, wide);
-        let end = text.trim_end_matches(' ').len().max(begin);
-        text.truncate(end);
+    fn render_lines(&self, lines: &[TreeLine<'_>]) -> String {
+        let widths = self.widths(lines);
+        let mut text = String::with_capacity(lines.len() * (widths.total() + PHASE_AND_NAME_WIDTH));
+        text.push_str(&self.screen.paint(Tone::Faint, self.title(widths).trim_end()));
         text.push('\n');
+        for line in lines {
+            let begin = text.len();
+            self.push_line(&mut text, line, widths);
+            let end = text.trim_end_matches(' ').len().max(begin);
+            text.truncate(end);
+            text.push('\n');
+        }
+        text
     }
-    text
+
+    /// The names of the columns.
+    fn title(&self, widths: Widths) -> String {
+        let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
+        let mut title = String::new();
+        for (word, width) in [("NAME", name), ("WHERE", cluster), ("RESOURCE", resource), ("", bar)] {
+            push_column(&mut title, word, width, Align::Left);
+        }
+        for (word, width) in [("%", percent), ("USED", used), ("ALLOCATED", allocated), ("HARD", hard)] {
+            push_column(&mut title, word, width, Align::Right);
+        }
+        if self.wide {
+            title.push_str("  PHASE  FOR PEOPLE");
+        }
+        title
+    }
+
+    fn widths(&self, lines: &[TreeLine<'_>]) -> Widths {
+        let mut widths = Widths {
+            name: 4,
+            cluster: 5,
+            resource: 8,
+            bar: BAR_MIN,
+            percent: 1,
+            used: 4,
+            allocated: 9,
+            hard: 4,
+        };
+        for line in lines {
+            let name = line.node.map_or(0, |node| label(node).chars().count());
+            widths.name = widths.name.max(line.prefix.chars().count() + name);
+            let Some(usage) = &line.usage else { continue };
+            widths.cluster = widths.cluster.max(usage.entry.cluster.chars().count());
+            widths.resource = widths.resource.max(usage.entry.resource.chars().count());
+            widths.percent = widths.percent.max(usage.percent.len());
+            widths.used = widths.used.max(usage.used.len());
+            widths.allocated = widths.allocated.max(usage.allocated.len());
+            widths.hard = widths.hard.max(usage.hard.len());
+        }
+        let room = self.screen.width.saturating_sub(if self.wide { PHASE_AND_NAME_WIDTH } else { 0 });
+        // Wide output, and output for programs, has every column.
+        if self.screen.wraps && !self.wide {
+            widths.drop_columns(room);
+        }
+        if widths.bar > 0 {
+            let others = widths.total().saturating_sub(widths.bar);
+            widths.bar = room.saturating_sub(others).clamp(BAR_MIN, BAR_MAX);
+        }
+        widths
+    }
+
+    fn push_line(&self, text: &mut String, line: &TreeLine<'_>, widths: Widths) {
+        let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
+        let (label, tone) = line.node.map_or((String::new(), Tone::Plain), |node| {
+            (label(node), if node.kind == NodeKind::Namespace { Tone::Plain } else { Tone::Head })
+        });
+        let pad = name.saturating_sub(line.prefix.chars().count() + label.chars().count());
+        text.push_str(&self.screen.paint(Tone::Faint, &line.prefix));
+        text.push_str(&self.screen.paint(tone, &label));
+        text.extend(std::iter::repeat_n(' ', pad));
+        if let Some(usage) = &line.usage {
+            push_column(text, usage.entry.cluster, cluster, Align::Left);
+            push_column(text, usage.entry.resource, resource, Align::Left);
+            if bar > 0 {
+                text.push_str(GAP);
+                let filled = usage.bar.map(|filled| filled.render(self.screen, bar));
+                text.push_str(&filled.unwrap_or_else(|| " ".repeat(bar)));
+            }
+            text.push_str(GAP);
+            text.push_str(&self.screen.paint(usage.tone, &format!("{:>percent$}", usage.percent)));
+            push_column(text, &usage.used, used, Align::Right);
+            push_column(text, &usage.allocated, allocated, Align::Right);
+            push_column(text, &usage.hard, hard, Align::Right);
+        }
+        if let Some(node) = line.node.filter(|_| self.wide) {
+            let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, sanitize_line(&node.display_name));
+        }
+    }
 }
 
 /// Appends a column, unless its width is 0.
-fn push_column(line: &mut String, text: &str, width: usize, right: bool) {
+fn push_column(line: &mut String, text: &str, width: usize, align: Align) {
     if width == 0 {
         return;
     }
@@ -157,7 +238,10 @@ fn push_column(line: &mut String, text: &str, width: usize, right: bool) {
         line.push_str(GAP);
     }
     let pad = width.saturating_sub(text.chars().count());
-    let (before, behind) = if right { (pad, 0) } else { (0, pad) };
+    let (before, behind) = match align {
+        Align::Left => (0, pad),
+        Align::Right => (pad, 0),
+    };
     line.extend(std::iter::repeat_n(' ', before));
     line.push_str(text);
     line.extend(std::iter::repeat_n(' ', behind));
@@ -182,40 +266,6 @@ impl<'a> FormattedUsage<'a> {
 }
 
 impl Widths {
-    fn of(lines: &[TreeLine<'_>], screen: Screen, wide: bool) -> Self {
-        let mut widths = Self {
-            name: 4,
-            cluster: 5,
-            resource: 8,
-            bar: BAR_MIN,
-            percent: 1,
-            used: 4,
-            allocated: 9,
-            hard: 4,
-        };
-        for line in lines {
-            let name = line.node.map_or(0, |node| label(node).chars().count());
-            widths.name = widths.name.max(line.prefix.chars().count() + name);
-            let Some(usage) = &line.usage else { continue };
-            widths.cluster = widths.cluster.max(usage.entry.cluster.chars().count());
-            widths.resource = widths.resource.max(usage.entry.resource.chars().count());
-            widths.percent = widths.percent.max(usage.percent.len());
-            widths.used = widths.used.max(usage.used.len());
-            widths.allocated = widths.allocated.max(usage.allocated.len());
-            widths.hard = widths.hard.max(usage.hard.len());
-        }
-        let room = screen.width.saturating_sub(if wide { PHASE_AND_NAME_WIDTH } else { 0 });
-        // Wide output, and output for programs, has every column.
-        if screen.wraps && !wide {
-            widths.drop_columns(room);
-        }
-        if widths.bar > 0 {
-            let others = widths.total().saturating_sub(widths.bar);
-            widths.bar = room.saturating_sub(others).clamp(BAR_MIN, BAR_MAX);
-        }
-        widths
-    }
-
     /// Leaves out the least useful columns first: the lines below show what is allocated, and the bar repeats the
     /// percentage.
     fn drop_columns(&mut self, room: usize) {
@@ -239,36 +289,6 @@ impl Widths {
     }
 }
 
-impl TreeLine<'_> {
-    fn write(&self, text: &mut String, screen: Screen, widths: Widths, wide: bool) {
-        let Widths { name, cluster, resource, bar, percent, used, allocated, hard } = widths;
-        let (label, tone) = self.node.map_or((String::new(), Tone::Plain), |node| {
-            (label(node), if node.kind == NodeKind::Namespace { Tone::Plain } else { Tone::Head })
-        });
-        let pad = name.saturating_sub(self.prefix.chars().count() + label.chars().count());
-        text.push_str(&screen.paint(Tone::Faint, &self.prefix));
-        text.push_str(&screen.paint(tone, &label));
-        text.extend(std::iter::repeat_n(' ', pad));
-        if let Some(usage) = &self.usage {
-            push_column(text, usage.entry.cluster, cluster, false);
-            push_column(text, usage.entry.resource, resource, false);
-            if bar > 0 {
-                text.push_str(GAP);
-                let filled = usage.bar.map(|filled| filled.render(screen, bar));
-                text.push_str(&filled.unwrap_or_else(|| " ".repeat(bar)));
-            }
-            text.push_str(GAP);
-            text.push_str(&screen.paint(usage.tone, &format!("{:>percent$}", usage.percent)));
-            push_column(text, &usage.used, used, true);
-            push_column(text, &usage.allocated, allocated, true);
-            push_column(text, &usage.hard, hard, true);
-        }
-        if let Some(node) = self.node.filter(|_| wide) {
-            let _infallible = write!(text, "{GAP}{}{GAP}{}", node.phase, sanitize_line(&node.display_name));
-        }
-    }
-}
-
 /// `tenant acme`; others by name, with an unusual phase.
 fn label(node: &TreeNode) -> String {
     match (node.kind, node.phase.as_str()) {
@@ -287,7 +307,10 @@ mod tests {
     fn a_tree_is_drawn_with_bars() {
         let forest = forest();
         let visible = forest.visible(&forest.roots, &ALL);
-        let drawn = |screen, wide| render(&forest, &forest.roots, &ALL, &visible, screen, wide);
+        let drawn = |screen, wide| {
+            TreeView { forest: &forest, selection: &ALL, visible: &visible, screen, wide }
+                .render(&forest.roots)
+        };
         let expected = "\
 NAME                 WHERE  RESOURCE                                    %   USED  ALLOCATED  HARD
 tenant acme          east   requests.cpu  ██▒▒▒▒▒▒▒▒▒▒············   50        2         10    20
@@ -310,7 +333,10 @@ lone                 east   pods          ▒▒▒▒·············
     fn a_narrow_terminal_gets_the_columns_that_say_most() {
         let forest = forest();
         let visible = forest.visible(&forest.roots, &ALL);
-        let drawn = |screen, wide| render(&forest, &forest.roots, &ALL, &visible, screen, wide);
+        let drawn = |screen, wide| {
+            TreeView { forest: &forest, selection: &ALL, visible: &visible, screen, wide }
+                .render(&forest.roots)
+        };
         let title = |columns| drawn(Screen::narrow(columns), false).lines().next().unwrap().to_owned();
         for (columns, words) in [
             (110, "NAME WHERE RESOURCE % USED ALLOCATED HARD"),
