@@ -125,7 +125,8 @@ impl Rotate {
         let written = written.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
         note("4/5 waiting until the controller uses them");
         if let Err(failure) = self.wait_until_in_use(&host, &fingerprint(&controller.new.token)).await {
-            return Err(self.roll_back(&host, &path, &written, &renewed, failure).await);
+            let advice = roll_back(&host, &path, &written, &renewed).await;
+            return Err(failure.with_advice_on_timeout(advice));
         }
         let expiry =
             agents.iter().map(|agents| &agents.new.expiry.at).fold(&controller.new.expiry.at, Ord::min);
@@ -182,31 +183,6 @@ impl Rotate {
         .await
     }
 
-    /// Writes the old credentials back if the new ones are not used: a controller that restarts would read the new
-    /// ones.
-    async fn roll_back(
-        &self,
-        host: &Api,
-        path: &str,
-        written: &Value,
-        renewed: &[&RenewedCredential],
-        failure: Failure,
-    ) -> Failure {
-        let before = renewed
-            .iter()
-            .map(|one| (one.account.key.to_owned(), json!(BASE64_STANDARD.encode(&one.before))));
-        match host.merge_patch(path, &patch(written, &Map::new(), &before.collect())).await {
-            Ok(_) => {
-                note("the old credentials are in the Secret again");
-                failure.with_advice_on_timeout(ROLLED_BACK)
-            }
-            Err(why) => {
-                note(format_args!("the new credentials stay in {path}: {why}"));
-                failure.with_advice_on_timeout(NOT_ROLLED_BACK)
-            }
-        }
-    }
-
     /// Revokes the old tokens of the account. Returns whether the one that was in use is refused; one that `join` and
     /// `rotate` have not made is only tried.
     async fn revoke_old(&self, member: &Api, one: &RenewedCredential) -> Result<bool, Failure> {
@@ -259,6 +235,23 @@ impl RenewedCredential {
 async fn cluster_secret(host: &Api, path: &str) -> Result<Value, Failure> {
     let found = host.get(path).await;
     found.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE).with_advice_on(404, NO_SECRET))
+}
+
+/// Writes the old credentials back if the new ones are not used: a controller that restarts would read the new ones.
+/// Returns the advice on what to do next.
+async fn roll_back(host: &Api, path: &str, written: &Value, renewed: &[&RenewedCredential]) -> &'static str {
+    let before =
+        renewed.iter().map(|one| (one.account.key.to_owned(), json!(BASE64_STANDARD.encode(&one.before))));
+    match host.merge_patch(path, &patch(written, &Map::new(), &before.collect())).await {
+        Ok(_) => {
+            note("the old credentials are in the Secret again");
+            ROLLED_BACK
+        }
+        Err(why) => {
+            note(format_args!("the new credentials stay in {path}: {why}"));
+            NOT_ROLLED_BACK
+        }
+    }
 }
 
 /// The kubeconfig of an account. Fails if its token cannot be replaced, before a new token is created.
