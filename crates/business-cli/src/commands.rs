@@ -47,6 +47,8 @@ use crate::cli::{Cli, Commands};
 use crate::failure::{Failure, Outcome};
 use crate::screen::Screen;
 use clap::CommandFactory as _;
+use cordon::CordonAction;
+use lock::LockAction;
 
 /// Runs the command.
 pub(crate) async fn run(cli: Cli, screen: Screen) -> Result<Outcome, Failure> {
@@ -76,9 +78,9 @@ pub(crate) async fn run(cli: Cli, screen: Screen) -> Result<Outcome, Failure> {
         Commands::Explain(explain) => explain.run(&connection.open().await?, screen).await,
         Commands::Create(create) => create.run(&connection.open().await?).await,
         Commands::Access(access) => access.run(&connection.open().await?, screen).await,
-        Commands::Lock(lock) => lock.run(&connection.open().await?, true).await,
-        Commands::Unlock(lock) => lock.run(&connection.open().await?, false).await,
-        Commands::Cordon(cordon) => cordon.run(&connection.open().await?, true).await,
-        Commands::Uncordon(cordon) => cordon.run(&connection.open().await?, false).await,
+        Commands::Lock(lock) => lock.run(&connection.open().await?, LockAction::Lock).await,
+        Commands::Unlock(lock) => lock.run(&connection.open().await?, LockAction::Unlock).await,
+        Commands::Cordon(cordon) => cordon.run(&connection.open().await?, CordonAction::Cordon).await,
+        Commands::Uncordon(cordon) => cordon.run(&connection.open().await?, CordonAction::Uncordon).await,
     }
 }

@@ -22,11 +22,21 @@ pub(crate) struct Cordon {
     dry_run: DryRunFlag,
 }
 
+/// What is done to the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CordonAction {
+    Cordon,
+    Uncordon,
+}
+
 impl Cordon {
-    pub(crate) async fn run(&self, api: &Api, cordon: bool) -> Result<Outcome, Failure> {
+    pub(crate) async fn run(&self, api: &Api, action: CordonAction) -> Result<Outcome, Failure> {
         let dry_run = self.dry_run.is_server_dry_run()?;
-        set(api, &self.cluster, cordon, dry_run).await?;
-        let act = if cordon { "cordoned" } else { "uncordoned" };
+        set(api, &self.cluster, action, dry_run).await?;
+        let act = match action {
+            CordonAction::Cordon => "cordoned",
+            CordonAction::Uncordon => "uncordoned",
+        };
         let would = suffix(dry_run);
         print(format_args!("membercluster/{} {act}{would}\n", self.cluster))?;
         Ok(Outcome::Done)
@@ -34,7 +44,13 @@ impl Cordon {
 }
 
 /// Closes a cluster, or opens it.
-pub(crate) async fn set(api: &Api, cluster: &str, cordon: bool, dry_run: bool) -> Result<(), Failure> {
+pub(crate) async fn set(
+    api: &Api,
+    cluster: &str,
+    action: CordonAction,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let cordoned = action == CordonAction::Cordon;
     let path = paths::with_dry_run(paths::object(names::MEMBER_CLUSTERS, cluster), dry_run);
-    api.merge_patch(&path, &json!({"spec": {"cordoned": cordon}})).await.map(drop)
+    api.merge_patch(&path, &json!({"spec": {"cordoned": cordoned}})).await.map(drop)
 }

@@ -1,4 +1,4 @@
-use super::cordon;
+use super::cordon::{self, CordonAction};
 use super::join::{self, MEMBERS_ROLE, secret_path_of, settings, tunnel};
 use crate::amount;
 use crate::api::Api;
@@ -122,7 +122,7 @@ impl Leave {
             objects::get_project(api, project).await?;
         }
         if !self.plan {
-            cordon::set(api, &self.cluster, true, false).await?;
+            cordon::set(api, &self.cluster, CordonAction::Cordon, false).await?;
             note(format_args!("cluster {} is cordoned", self.cluster));
         }
         for project in &self.drain {

@@ -80,9 +80,19 @@ impl std::fmt::Display for LockTarget {
     }
 }
 
+/// What is done to the target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LockAction {
+    Lock,
+    Unlock,
+}
+
 impl Lock {
-    pub(crate) async fn run(&self, api: &Api, lock: bool) -> Result<Outcome, Failure> {
-        let act = if lock { "lock" } else { "unlock" };
+    pub(crate) async fn run(&self, api: &Api, action: LockAction) -> Result<Outcome, Failure> {
+        let act = match action {
+            LockAction::Lock => "lock",
+            LockAction::Unlock => "unlock",
+        };
         let dry_run = self.dry_run.is_server_dry_run()?;
         let path = paths::with_dry_run(format!("{}/{act}", self.target.path(&api.project)), dry_run);
         api.post(&path, &json!({ "reason": self.reason })).await?;
