@@ -146,7 +146,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         // Whoever has these shares now reports what was found here.
         cx.metrics.orphans.set(0);
         cx.metrics.strangers.set(0);
-        update_trouble_metrics(&scope);
+        update_problem_metrics(&scope);
         return Ok(Comparison::default());
     }
     let Some(keyring) = cx.seals.keyring() else { return Ok(Comparison::default()) };
@@ -172,8 +172,8 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
         }
     }
     add_unscanned(&scope, &survey, &mut comparison);
-    let evidence = Evidence { survey: &survey, keyring: &keyring, snapshot: &snapshot };
-    let (mut findings, mut lost) = judge_all(cx, evidence, namespaces, &mut comparison).await;
+    let evidence = Evidence { cx, survey: &survey, keyring: &keyring, snapshot: &snapshot };
+    let (mut findings, mut lost) = judge_all(evidence, namespaces, &mut comparison).await;
     recheck_identities(&members, &mut comparison).await;
     findings.keep_compared(&comparison);
     lost.retain(|one| comparison.clusters.contains_key(one.cluster()));
@@ -186,7 +186,7 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     publish(&scope, comparisons);
     // A pass over an object that is as it should be costs no call.
     dispatch::resync(cx);
-    update_trouble_metrics(&scope);
+    update_problem_metrics(&scope);
     if comparison.missing.is_empty() {
         cx.metrics.audited.set(cx.clock.unix_seconds());
     }
@@ -196,14 +196,14 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
 }
 
 /// Counts the namespaces of our shares that somebody has to look at. Other replicas count those of theirs.
-fn update_trouble_metrics(scope: &AuditScope<'_>) {
+fn update_problem_metrics(scope: &AuditScope<'_>) {
     let (cx, now) = (scope.cx, scope.cx.clock.unix_seconds());
     let objects = cx.objects.namespaces.all();
     let ours = objects.iter().filter(|object| scope.has_cluster(&object.spec.cluster_name));
     let found: Vec<NamespaceProblem> = ours.filter_map(|object| NamespaceProblem::of(object, now)).collect();
-    for trouble in NamespaceProblem::ALL {
-        let count = found.iter().filter(|found| **found == trouble).count();
-        let gauge = cx.metrics.namespaces.get_or_create(&StateLabels { state: trouble.label() });
+    for problem in NamespaceProblem::ALL {
+        let count = found.iter().filter(|found| **found == problem).count();
+        let gauge = cx.metrics.namespaces.get_or_create(&StateLabels { state: problem.label() });
         gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 }
@@ -275,17 +275,16 @@ async fn scan_with_deadline<'a>(
 
 /// Judges what was found. A cluster that does not answer meanwhile counts as not compared.
 async fn judge_all(
-    cx: &Context,
     evidence: Evidence<'_>,
     namespaces: Vec<ScannedNamespace>,
     comparison: &mut Comparison,
 ) -> (Findings, Vec<LostNamespace>) {
     let mut clusters: BTreeMap<String, Vec<ScannedNamespace>> = BTreeMap::new();
-    for scanned in namespaces.into_iter().filter(|scanned| !evidence.is_cleared(cx, scanned)) {
+    for scanned in namespaces.into_iter().filter(|scanned| !evidence.is_cleared(scanned)) {
         clusters.entry(scanned.member.name.clone()).or_default().push(scanned);
     }
     let of_each: Vec<_> =
-        clusters.iter().map(|(cluster, namespaces)| judge_in(cx, evidence, cluster, namespaces)).collect();
+        clusters.iter().map(|(cluster, namespaces)| judge_in(evidence, cluster, namespaces)).collect();
     let judged: Vec<_> = stream::iter(of_each).buffer_unordered(PARALLEL).collect().await;
     let (mut findings, mut all_lost) = (Findings::default(), Vec::new());
     for (cluster, judgements) in judged {
@@ -304,12 +303,11 @@ async fn judge_all(
 
 /// Judges the namespaces of one cluster. The error says why that was not possible.
 async fn judge_in<'a>(
-    cx: &Context,
     evidence: Evidence<'_>,
     cluster: &'a str,
     namespaces: &[ScannedNamespace],
 ) -> (&'a str, Result<Vec<Judged>, String>) {
-    let judgements: Vec<_> = namespaces.iter().map(|scanned| evidence.judge(cx, scanned)).collect();
+    let judgements: Vec<_> = namespaces.iter().map(|scanned| evidence.judge(scanned)).collect();
     let all = stream::iter(judgements).buffer_unordered(PARALLEL).try_collect::<Vec<_>>();
     let judged = match timeout(CLUSTER_MAX, all).await {
         Ok(judged) => judged.map_err(|error: Error| error.text()),

@@ -66,6 +66,7 @@ impl From<Judgement> for Judged {
 /// What a judgement is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence<'a> {
+    pub cx: &'a Context,
     pub survey: &'a ProjectSurvey,
     pub keyring: &'a Keyring,
     /// All our namespaces, listed before the clusters were scanned.
@@ -84,9 +85,9 @@ struct LiveState {
 impl Evidence<'_> {
     /// The generation of the object that a seal was made for, if it exists: it is in the snapshot, or newer. The uid
     /// decides, since it may be in another project than the sealed one by now.
-    fn living(&self, cx: &Context, scanned: &ScannedNamespace, sealed: &Sealed) -> Option<i64> {
+    fn living(&self, scanned: &ScannedNamespace, sealed: &Sealed) -> Option<i64> {
         self.snapshot.generations.get(&sealed.object).copied().or_else(|| {
-            let there = sealed_for(cx, scanned, sealed).filter(|view| self.is_newer(view));
+            let there = self.sealed_for(scanned, sealed).filter(|view| self.is_newer(view));
             there.map(|view| view.generation)
         })
     }
@@ -97,36 +98,36 @@ impl Evidence<'_> {
 
     /// Whether the namespace needs no judgement: an object exists for it, no seal is for an object that does not exist,
     /// no seal is newer than its object, and no excess over a charge is known.
-    pub fn is_cleared(&self, cx: &Context, scanned: &ScannedNamespace) -> bool {
+    pub fn is_cleared(&self, scanned: &ScannedNamespace) -> bool {
         let is_old = |sealed: &Sealed| {
-            self.living(cx, scanned, sealed).is_some_and(|generation| sealed.generation <= generation)
+            self.living(scanned, sealed).is_some_and(|generation| sealed.generation <= generation)
         };
-        let belongs = !scanned.seals.is_empty() || self.owner(cx, scanned, scanned.mark.as_deref()).is_some();
+        let belongs = !scanned.seals.is_empty() || self.owner(scanned, scanned.mark.as_deref()).is_some();
         belongs
             && scanned.seals.iter().all(|opened| is_old(&opened.sealed))
             && !self.survey.is_ahead(&scanned.uid)
-            && !is_imported(cx, scanned)
+            && !self.is_imported(scanned)
             && !scanned.is_beyond_charge
     }
 
-    pub async fn judge(&self, cx: &Context, scanned: &ScannedNamespace) -> Result<Judged, Error> {
+    pub async fn judge(&self, scanned: &ScannedNamespace) -> Result<Judged, Error> {
         let Some(live) = self.live_state(scanned).await.map_err(Error::Member)? else {
             return Ok(Judgement::Nothing.into());
         };
-        let lost = live.sealed().filter(|sealed| self.living(cx, scanned, sealed).is_none());
+        let lost = live.sealed().filter(|sealed| self.living(scanned, sealed).is_none());
         let lost = lost.max_by_key(|sealed| sealed.generation);
-        let alive = live.sealed().find(|sealed| self.living(cx, scanned, sealed).is_some());
-        match (lost, alive, self.owner(cx, scanned, live.namespace.marks.uid.as_deref())) {
+        let alive = live.sealed().find(|sealed| self.living(scanned, sealed).is_some());
+        match (lost, alive, self.owner(scanned, live.namespace.marks.uid.as_deref())) {
             (None, Some(sealed), _) => {
-                match sealed_for(cx, scanned, sealed) {
-                    Some(object) => self.ahead(cx, scanned, &live, &object.key).await.map(Judged::from),
+                match self.sealed_for(scanned, sealed) {
+                    Some(object) => self.ahead(scanned, &live, &object.key).await.map(Judged::from),
                     // Our cache is behind: the next audit judges again.
                     None => Ok(Judgement::Nothing.into()),
                 }
             }
-            (None, None, Some(owner)) => self.ahead(cx, scanned, &live, &owner).await.map(Judged::from),
+            (None, None, Some(owner)) => self.ahead(scanned, &live, &owner).await.map(Judged::from),
             (lost, ..) => {
-                let judgement = self.unowned(cx, scanned, &live, lost).await?;
+                let judgement = self.unowned(scanned, &live, lost).await?;
                 // Without a valid seal nothing proves that it is ours.
                 let is_lost = lost.is_some() && judgement.is_lost();
                 Ok(Judged { judgement, lost: is_lost.then(|| LostNamespace::of(scanned)) })
@@ -137,7 +138,6 @@ impl Evidence<'_> {
     /// The judgement if the object that it was made for does not exist.
     async fn unowned(
         &self,
-        cx: &Context,
         scanned: &ScannedNamespace,
         live: &LiveState,
         lost: Option<&Sealed>,
@@ -159,7 +159,7 @@ impl Evidence<'_> {
             (holder, Some(lost)) if is_released(lost) => {
                 let is_written_off =
                     holder.is_none() && self.survey.is_written_off(&lost.project, &live.namespace.uid);
-                if is_written_off && remove_marks_and_quota(cx, scanned, live).await? {
+                if is_written_off && self.remove_marks_and_quota(scanned, live).await? {
                     return Ok(Judgement::Nothing);
                 }
                 Ok(self.sealed_orphan(lost, live.orphan(scanned, released)))
@@ -185,8 +185,7 @@ impl Evidence<'_> {
 
     /// The existing object that the place belongs to, if the namespace is its: it has something there on record, or the
     /// marks name no other object.
-    fn owner(&self, cx: &Context, scanned: &ScannedNamespace, mark: Option<&str>) -> Option<ProjectKey> {
-        let at_place = cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name);
+    fn owner(&self, scanned: &ScannedNamespace, mark: Option<&str>) -> Option<ProjectKey> {
         let lives = |object: &NamespaceView| {
             self.snapshot.generations.contains_key(&object.uid) || self.is_newer(object)
         };
@@ -195,19 +194,20 @@ impl Evidence<'_> {
             let is_provided = record.is_some_and(|record| record.provenance != Provenance::Foreign);
             is_provided || mark.is_none_or(|mark| mark == object.uid)
         };
-        at_place.filter(|object| lives(object) && is_its(object)).map(|object| object.key.clone())
+        self.object_at(scanned)
+            .filter(|object| lives(object) && is_its(object))
+            .map(|object| object.key.clone())
     }
 
     /// The judgement of an object that exists: what its quota admits beyond its charge, because a raise was lost, or
     /// the cluster was restored.
     async fn ahead(
         &self,
-        cx: &Context,
         scanned: &ScannedNamespace,
         live: &LiveState,
         key: &ProjectKey,
     ) -> Result<Judgement, Error> {
-        let object = cx.business.get::<BusinessNamespace>(key).await.map_err(Error::Api)?;
+        let object = self.cx.business.get::<BusinessNamespace>(key).await.map_err(Error::Api)?;
         let (Some(object), Some(quota)) = (object, &live.quota) else { return Ok(Judgement::Nothing) };
         let newer = |sealed: &&Sealed| sealed.object == object.uid && sealed.generation > object.generation;
         // The seal of the namespace is older than most changes of the amounts.
@@ -235,18 +235,50 @@ impl Evidence<'_> {
             Judgement::OrphanWithoutProject(orphan)
         }
     }
+
+    /// The object that has the place now.
+    fn object_at(&self, scanned: &ScannedNamespace) -> Option<Arc<NamespaceView>> {
+        self.cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name)
+    }
+
+    /// The object that a seal at a place was made for, in whatever project it is now.
+    fn sealed_for(&self, scanned: &ScannedNamespace, sealed: &Sealed) -> Option<Arc<NamespaceView>> {
+        self.object_at(scanned).filter(|object| object.uid == sealed.object)
+    }
+
+    /// Whether an object was imported for the place, and the namespace was not taken over yet.
+    fn is_imported(&self, scanned: &ScannedNamespace) -> bool {
+        self.object_at(scanned).is_some_and(|object| object.status.is_imported())
+    }
+
+    /// Removes our quota and our marks from a released namespace for which nothing is held any more. `false` if they
+    /// could not be removed; the next audit tries again.
+    async fn remove_marks_and_quota(
+        &self,
+        scanned: &ScannedNamespace,
+        live: &LiveState,
+    ) -> Result<bool, Error> {
+        // An object that has the place by now overwrites our marks.
+        if self.object_at(scanned).is_some() {
+            return Ok(true);
+        }
+        self.cx.fence_of(&scanned.member.name).permit()?;
+        let (api, name) = (&scanned.member.api, &scanned.name);
+        // One without our marks is somebody else's by now.
+        if let Some(quota) = live.quota.as_ref().filter(|quota| scan::is_marked(&quota.marks))
+            && !is_removed(scanned, api.delete_quota(name, quota).await)?
+        {
+            return Ok(false);
+        }
+        let unmarked = api.patch_namespace(name, &build::unmark_patch(&live.namespace)).await;
+        is_removed(scanned, unmarked.map(drop))
+    }
 }
 
 /// Whether the hold for a place is against the project that granted what is there. The object that it was sealed for
 /// may have moved since.
 fn answers_for(holder: HoldingProject<'_>, sealed: &Sealed) -> bool {
     sealed.project == holder.project || sealed.object == holder.uid
-}
-
-/// Whether an object was imported for the place, and the namespace was not taken over yet.
-fn is_imported(cx: &Context, scanned: &ScannedNamespace) -> bool {
-    let object = cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name);
-    object.is_some_and(|object| object.status.is_imported())
 }
 
 /// Whether so much of a resource is there although nobody uses the namespace.
@@ -302,35 +334,6 @@ impl LiveState {
             hard: self.may_take().into_iter().take(STRANGER_RESOURCES_MAX).collect(),
         })
     }
-}
-
-/// The object that a seal at a place was made for, wherever it is now.
-fn sealed_for(cx: &Context, scanned: &ScannedNamespace, sealed: &Sealed) -> Option<Arc<NamespaceView>> {
-    let at_place = cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name);
-    at_place.filter(|object| object.uid == sealed.object)
-}
-
-/// Removes our quota and our marks from a released namespace for which nothing is held any more. `false` if they could
-/// not be removed; the next audit tries again.
-async fn remove_marks_and_quota(
-    cx: &Context,
-    scanned: &ScannedNamespace,
-    live: &LiveState,
-) -> Result<bool, Error> {
-    // An object that has the place by now overwrites our marks.
-    if cx.objects.namespaces.at_place(&scanned.member.name, &scanned.name).is_some() {
-        return Ok(true);
-    }
-    cx.fence_of(&scanned.member.name).permit()?;
-    let (api, name) = (&scanned.member.api, &scanned.name);
-    // One without our marks is somebody else's by now.
-    if let Some(quota) = live.quota.as_ref().filter(|quota| scan::is_marked(&quota.marks))
-        && !is_removed(scanned, api.delete_quota(name, quota).await)?
-    {
-        return Ok(false);
-    }
-    let unmarked = api.patch_namespace(name, &build::unmark_patch(&live.namespace)).await;
-    is_removed(scanned, unmarked.map(drop))
 }
 
 /// Whether something of ours is gone. If somebody has changed it meanwhile, or the cluster does not let it go, it is

@@ -233,8 +233,8 @@ async fn what_is_released_while_the_audit_looks_is_no_orphan() {
     let scanner = ClusterScanner { cx: &world.cx, survey, keyring, budget: &ScanBudget::new(usize::MAX, 1) };
     let scan = scanner.scan(&world.member).await.unwrap();
     world.server.edit(NAMESPACE, &json!({ "metadata": { "annotations": null } }));
-    let evidence = Evidence { survey, keyring, snapshot: &GenerationSnapshot::default() };
-    let judged = evidence.judge(&world.cx, &scan.namespaces[0]).await.unwrap();
+    let evidence = Evidence { cx: &world.cx, survey, keyring, snapshot: &GenerationSnapshot::default() };
+    let judged = evidence.judge(&scan.namespaces[0]).await.unwrap();
     assert_eq!(judged.judgement, Judgement::Nothing);
 }
 
