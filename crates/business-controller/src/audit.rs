@@ -36,7 +36,7 @@ use business_types::{ClusterComparison, Comparison};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use judge::{Evidence, Judged};
 use lost::LostNamespace;
-use report::Findings;
+use report::{Findings, Reporter};
 use scan::{ClusterScan, ClusterScanner, SCAN_BUDGET_DIVISOR, ScanBudget, ScannedNamespace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -180,7 +180,8 @@ pub async fn pass(cx: &Context) -> Result<Comparison, Error> {
     let gauge = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
     cx.metrics.orphans.set(gauge(findings.orphans()));
     cx.metrics.strangers.set(gauge(findings.strangers()));
-    let mut comparisons = report::report(cx, &scope.guards, &survey, findings, &comparison).await?;
+    let reporter = Reporter { cx, guards: &scope.guards, survey: &survey, comparison: &comparison };
+    let mut comparisons = reporter.report(findings).await?;
     record_seal_keys(&mut comparisons, &keyring, keys);
     let comparison = Comparison::of(&comparisons);
     publish(&scope, comparisons);

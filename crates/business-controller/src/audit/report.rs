@@ -64,65 +64,133 @@ impl Findings {
     }
 }
 
-/// Reports orphans to projects, and the rest to operators. Returns the comparison of each cluster, which is left to
-/// publish.
-pub async fn report(
-    cx: &Context,
-    guards: &[ShareGuard],
-    survey: &ProjectSurvey,
-    findings: Findings,
-    comparison: &Comparison,
-) -> Result<BTreeMap<String, ClusterComparison>, Error> {
-    let Findings { orphans: mut wanted, mut homeless, mut strangers } = findings;
-    let mut comparisons = ClusterComparisons::of(comparison, &cx.now());
-    // Sorted, so that always the same ones are named.
-    homeless.sort_unstable();
-    strangers.sort_unstable();
-    for orphan in homeless.iter().take(NAMED_MAX) {
-        report_homeless(cx, orphan);
-    }
-    for stranger in strangers.iter().take(NAMED_MAX) {
-        report_stranger(cx, stranger);
-    }
-    for orphan in &homeless {
-        comparisons.count_unreported(orphan);
-        let part = comparisons.of_cluster(&orphan.cluster_name);
-        part.homeless = part.homeless.saturating_add(1);
-    }
-    // Projects with reported orphans that were not found again.
-    let is_compared = |orphan: &Orphan| comparison.clusters.contains_key(&orphan.cluster_name);
-    for (name, _) in survey.projects_with_orphans().filter(|(_, reported)| reported.iter().any(is_compared)) {
-        wanted.entry(name.to_owned()).or_default();
-    }
-    for (name, mut orphans) in wanted {
-        orphans.sort_unstable();
-        let reported_before = survey.reported_orphans(&name).iter().filter(|orphan| is_compared(orphan));
-        if reported_before.eq(&orphans) {
-            continue;
+/// Reports what one audit has found.
+#[derive(Clone, Copy, Debug)]
+pub struct Reporter<'a> {
+    pub cx: &'a Context,
+    pub guards: &'a [ShareGuard],
+    pub survey: &'a ProjectSurvey,
+    /// Which clusters were compared.
+    pub comparison: &'a Comparison,
+}
+
+impl Reporter<'_> {
+    /// Reports orphans to projects, and the rest to operators. Returns the comparison of each cluster, which is left to
+    /// publish.
+    pub async fn report(self, findings: Findings) -> Result<BTreeMap<String, ClusterComparison>, Error> {
+        let Findings { mut orphans, mut homeless, mut strangers } = findings;
+        let mut comparisons = ClusterComparisons::of(self.comparison, &self.cx.now());
+        // Sorted, so that always the same ones are named.
+        homeless.sort_unstable();
+        strangers.sort_unstable();
+        for orphan in homeless.iter().take(NAMED_MAX) {
+            report_homeless(self.cx, orphan);
         }
-        let project_report = ProjectReport { cx, guards, project: &name, is_compared: &is_compared };
-        let unreported = match project_report.write(orphans.clone()).await {
-            Ok(unreported) => unreported,
+        for stranger in strangers.iter().take(NAMED_MAX) {
+            report_stranger(self.cx, stranger);
+        }
+        for orphan in &homeless {
+            comparisons.count_unreported(orphan);
+            let part = comparisons.of_cluster(&orphan.cluster_name);
+            part.homeless = part.homeless.saturating_add(1);
+        }
+        // Projects with reported orphans that were not found again.
+        for (project, reported) in self.survey.projects_with_orphans() {
+            if reported.iter().any(|orphan| self.is_compared(orphan)) {
+                orphans.entry(project.to_owned()).or_default();
+            }
+        }
+        for (project, orphans) in orphans {
+            for orphan in self.report_to_project(&project, orphans).await? {
+                comparisons.count_unreported(&orphan);
+            }
+        }
+        for stranger in strangers {
+            let part = comparisons.of_cluster(&stranger.cluster_name);
+            part.strange = part.strange.saturating_add(1);
+            if part.strangers.len() < STRANGERS_MAX {
+                part.strangers.push(stranger);
+            }
+        }
+        Ok(comparisons.0)
+    }
+
+    /// Whether an orphan is in a cluster that was compared now.
+    fn is_compared(&self, orphan: &Orphan) -> bool {
+        self.comparison.clusters.contains_key(&orphan.cluster_name)
+    }
+
+    /// Reports its orphans to a project, unless they are reported already. Returns those that could not be reported.
+    async fn report_to_project(&self, project: &str, mut orphans: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
+        orphans.sort_unstable();
+        let reported_before = self.survey.reported_orphans(project).iter();
+        if reported_before.filter(|orphan| self.is_compared(orphan)).eq(&orphans) {
+            return Ok(Vec::new());
+        }
+        match self.write(project, &orphans).await {
             // One project does not prevent the report to others: growth waits for what is not reported.
             Err(Error::Api(failure)) => {
-                guards.iter().try_for_each(ShareGuard::permit)?;
-                tracing::warn!(project = name.as_str(), %failure, "a project could not be told of its orphans");
-                orphans
+                self.guards.iter().try_for_each(ShareGuard::permit)?;
+                tracing::warn!(project, %failure, "a project could not be told of its orphans");
+                Ok(orphans)
             }
-            Err(error) => return Err(error),
-        };
-        for orphan in &unreported {
-            comparisons.count_unreported(orphan);
+            written => written,
         }
     }
-    for stranger in strangers {
-        let part = comparisons.of_cluster(&stranger.cluster_name);
-        part.strange = part.strange.saturating_add(1);
-        if part.strangers.len() < STRANGERS_MAX {
-            part.strangers.push(stranger);
+
+    /// Writes what was found into the status of the project. Returns what did not fit.
+    async fn write(&self, project: &str, found: &[Orphan]) -> Result<Vec<Orphan>, Error> {
+        let mut tries = 0;
+        let key = RootKey::new(None, project);
+        loop {
+            let Some(project) = self.cx.business.get::<BusinessProject>(&key).await.map_err(Error::Api)?
+            else {
+                return Ok(found.to_vec());
+            };
+            let Merged { reported, unreported } =
+                merged(&project.status.orphans, |orphan| self.is_compared(orphan), found);
+            if reported == project.status.orphans {
+                return Ok(unreported);
+            }
+            self.guards.iter().try_for_each(ShareGuard::permit)?;
+            let orphans = if reported.is_empty() { Value::Null } else { json!(reported) };
+            tries += 1;
+            match self.cx.business.patch_status(&project, json!({ "orphans": orphans })).await {
+                Ok(_written) => {
+                    self.record_events(&project, &reported);
+                    return Ok(unreported);
+                }
+                Err(CallFailure::NotFound) => return Ok(found.to_vec()),
+                Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
+                Err(failure) => return Err(Error::Api(failure)),
+            }
         }
     }
-    Ok(comparisons.0)
+
+    fn record_events(&self, project: &ProjectView, reported: &[Orphan]) {
+        let is_new = |orphan: &&Orphan| !project.status.orphans.contains(orphan);
+        for orphan in reported.iter().filter(is_new).take(NAMED_MAX) {
+            let (namespace, cluster) = (&orphan.namespace, &orphan.cluster_name);
+            let note = match orphan.state {
+                OrphanState::Lost => format!(
+                    "namespace {namespace} of cluster {cluster} was granted out of this project and belongs to no object; what \
+                     it may take is held"
+                ),
+                OrphanState::Ahead => format!(
+                    "namespace {namespace} of cluster {cluster} may take more than its object is charged; the excess is held"
+                ),
+                OrphanState::Released => {
+                    format!("namespace {namespace} of cluster {cluster} was released and is in use")
+                }
+                OrphanState::Unused => format!(
+                    "namespace {namespace} of cluster {cluster} was released and is unused; what is held for it is written off"
+                ),
+            };
+            let name = project.key.name();
+            tracing::warn!(project = name, cluster, object.name = namespace, state = ?orphan.state, "an orphan");
+            self.cx.events.report(project, ORPHAN, note);
+        }
+    }
 }
 
 /// The comparison of each cluster.
@@ -150,70 +218,6 @@ impl ClusterComparisons {
     fn count_unreported(&mut self, orphan: &Orphan) {
         let part = self.of_cluster(&orphan.cluster_name);
         part.unreported = part.unreported.saturating_add(1);
-    }
-}
-
-/// The report to one project.
-struct ProjectReport<'a> {
-    cx: &'a Context,
-    guards: &'a [ShareGuard],
-    project: &'a str,
-    /// Whether an orphan is in a cluster that was compared now.
-    is_compared: &'a (dyn Fn(&Orphan) -> bool + Sync),
-}
-
-impl ProjectReport<'_> {
-    /// Writes what was found into the status of the project. Returns what did not fit.
-    async fn write(&self, found: Vec<Orphan>) -> Result<Vec<Orphan>, Error> {
-        let mut tries = 0;
-        let key = RootKey::new(None, self.project);
-        loop {
-            let Some(project) = self.cx.business.get::<BusinessProject>(&key).await.map_err(Error::Api)?
-            else {
-                return Ok(found);
-            };
-            let Merged { reported, unreported } = merged(&project.status.orphans, self.is_compared, &found);
-            if reported == project.status.orphans {
-                return Ok(unreported);
-            }
-            self.guards.iter().try_for_each(ShareGuard::permit)?;
-            let orphans = if reported.is_empty() { Value::Null } else { json!(reported) };
-            tries += 1;
-            match self.cx.business.patch_status(&project, json!({ "orphans": orphans })).await {
-                Ok(_written) => {
-                    self.record_events(&project, &reported);
-                    return Ok(unreported);
-                }
-                Err(CallFailure::NotFound) => return Ok(found),
-                Err(CallFailure::Conflict(_)) if tries < TRIES_MAX => {}
-                Err(failure) => return Err(Error::Api(failure)),
-            }
-        }
-    }
-
-    fn record_events(&self, project: &ProjectView, reported: &[Orphan]) {
-        let is_new = |orphan: &&Orphan| !project.status.orphans.contains(orphan);
-        for orphan in reported.iter().filter(is_new).take(NAMED_MAX) {
-            let (namespace, cluster) = (&orphan.namespace, &orphan.cluster_name);
-            let note = match orphan.state {
-                OrphanState::Lost => format!(
-                    "namespace {namespace} of cluster {cluster} was granted out of this project and belongs to no object; what \
-                     it may take is held"
-                ),
-                OrphanState::Ahead => format!(
-                    "namespace {namespace} of cluster {cluster} may take more than its object is charged; the excess is held"
-                ),
-                OrphanState::Released => {
-                    format!("namespace {namespace} of cluster {cluster} was released and is in use")
-                }
-                OrphanState::Unused => format!(
-                    "namespace {namespace} of cluster {cluster} was released and is unused; what is held for it is written off"
-                ),
-            };
-            let name = self.project;
-            tracing::warn!(project = name, cluster, object.name = namespace, state = ?orphan.state, "an orphan");
-            self.cx.events.report(project, ORPHAN, note);
-        }
     }
 }
 

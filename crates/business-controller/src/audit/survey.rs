@@ -42,8 +42,8 @@ impl ProjectSurvey {
         let take = |project: ProjectView| {
             let name = project.key.name().to_owned();
             let status = project.status;
-            let is_ahead = |told: &&Orphan| told.state == OrphanState::Ahead;
-            ahead.extend(status.orphans.iter().filter(is_ahead).map(|told| told.uid.clone()));
+            let is_ahead = |orphan: &&Orphan| orphan.state == OrphanState::Ahead;
+            ahead.extend(status.orphans.iter().filter(is_ahead).map(|orphan| orphan.uid.clone()));
             let surveyed = SurveyedProject {
                 uid: project.uid,
                 orphans: status.orphans,
@@ -64,9 +64,9 @@ impl ProjectSurvey {
     /// The member clusters with holds or reported orphans.
     pub fn clusters(&self) -> BTreeSet<String> {
         let held = self.projects.values().flat_map(|surveyed| &surveyed.held).map(|held| &held.cluster_name);
-        let told =
+        let reported =
             self.projects.values().flat_map(|surveyed| &surveyed.orphans).map(|orphan| &orphan.cluster_name);
-        held.chain(told).filter(|name| !name.is_empty()).cloned().collect()
+        held.chain(reported).filter(|name| !name.is_empty()).cloned().collect()
     }
 
     /// Namespaces of a member cluster with holds or reported orphans.
@@ -74,8 +74,11 @@ impl ProjectSurvey {
         let all = self.projects.values();
         let held =
             all.clone().flat_map(|surveyed| &surveyed.held).filter(|held| held.cluster_name == cluster);
-        let told = all.flat_map(|surveyed| &surveyed.orphans).filter(|orphan| orphan.cluster_name == cluster);
-        held.map(|held| held.namespace.as_str()).chain(told.map(|orphan| orphan.namespace.as_str())).collect()
+        let reported =
+            all.flat_map(|surveyed| &surveyed.orphans).filter(|orphan| orphan.cluster_name == cluster);
+        held.map(|held| held.namespace.as_str())
+            .chain(reported.map(|orphan| orphan.namespace.as_str()))
+            .collect()
     }
 
     /// The project with a hold for a place, whatever is there.
