@@ -225,7 +225,7 @@ fn record_seal_keys(
 
 /// A snapshot of all our namespaces, once passes use no older state of any.
 async fn current_snapshot(cx: &Context) -> Result<GenerationSnapshot, Error> {
-    let snapshot = cx.business.generation_snapshot::<BusinessNamespace>("").await.map_err(Error::Api)?;
+    let snapshot = cx.business.generation_snapshot::<BusinessNamespace>(None).await.map_err(Error::Api)?;
     let caught_up = async {
         while cx.objects.namespaces.is_behind(&snapshot) {
             tokio::time::sleep(CATCH_UP_PERIOD).await;

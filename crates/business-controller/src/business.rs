@@ -10,6 +10,7 @@ use crate::kinds::{Kind, ObjectKey as _, View, revision};
 use crate::member_cluster::kind::{BusinessMemberCluster, MemberClusterView};
 use crate::namespace::kind::{BusinessNamespace, NamespaceView};
 use business_types::{PullCredentialRequest, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::Client;
 use kube::api::{
     Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams, Preconditions,
@@ -24,6 +25,7 @@ use std::time::Duration;
 const CALL_DEADLINE: Duration = Duration::from_secs(20);
 /// Objects in one page of a list.
 const PAGE: u32 = 500;
+
 /// A client of our kinds.
 #[derive(Clone)]
 pub struct Business {
@@ -64,45 +66,34 @@ impl Business {
     /// Calls `take` with every object of a kind at one revision, which is returned.
     pub async fn for_each<K: Kind>(&self, mut take: impl FnMut(View<K>)) -> Result<u64, CallFailure> {
         let api = self.api_all::<K>();
-        let mut params = ListParams::default().limit(PAGE);
-        let mut at = 0;
+        let mut pages = Pages::of(ListParams::default());
         loop {
-            let page = bounded(api.list(&params)).await?;
-            if params.continue_token.is_none() {
-                at = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
-            }
+            let page = bounded(api.list(&pages.params)).await?;
             for object in page.items {
                 take(decode(object)?);
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(at),
+            if !pages.advance(page.metadata) {
+                return Ok(pages.revision);
             }
         }
     }
 
-    /// The generations of all objects of a kind that match a field selector, at one revision. An empty selector matches
-    /// all.
+    /// The generations of all objects of a kind that match a field selector, or of all, at one revision.
     pub async fn generation_snapshot<K: Kind>(
         &self,
-        selector: &str,
+        selector: Option<&str>,
     ) -> Result<GenerationSnapshot, CallFailure> {
         let api = self.api_all::<K>();
         let mut snapshot = GenerationSnapshot::default();
-        let mut params = ListParams::default().fields(selector).limit(PAGE);
-        if selector.is_empty() {
-            params.field_selector = None;
-        }
+        let field_selector = selector.map(str::to_owned);
+        let mut pages = Pages::of(ListParams { field_selector, ..ListParams::default() });
         loop {
-            let page = bounded(api.list_metadata(&params)).await?;
-            if params.continue_token.is_none() {
-                snapshot.revision = revision(page.metadata.resource_version.as_deref().unwrap_or_default());
-            }
+            let page = bounded(api.list_metadata(&pages.params)).await?;
             let of = |metadata: ObjectMeta| Some((metadata.uid?, metadata.generation.unwrap_or_default()));
             snapshot.generations.extend(page.items.into_iter().filter_map(|object| of(object.metadata)));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(snapshot),
+            if !pages.advance(page.metadata) {
+                snapshot.revision = pages.revision;
+                return Ok(snapshot);
             }
         }
     }
@@ -229,6 +220,29 @@ impl Business {
             Ok(_) | Err(CallFailure::NotFound | CallFailure::Conflict(_)) => Ok(()),
             Err(failure) => Err(failure),
         }
+    }
+}
+
+/// A list that is read page by page.
+struct Pages {
+    /// The parameters of the next page.
+    params: ListParams,
+    /// The revision of the list, which its first page tells.
+    revision: u64,
+}
+
+impl Pages {
+    fn of(params: ListParams) -> Self {
+        Self { params: params.limit(PAGE), revision: 0 }
+    }
+
+    /// Goes on behind this page. Returns whether another one follows.
+    fn advance(&mut self, page: ListMeta) -> bool {
+        if self.params.continue_token.is_none() {
+            self.revision = revision(page.resource_version.as_deref().unwrap_or_default());
+        }
+        self.params.continue_token = page.continue_.filter(|token| !token.is_empty());
+        self.params.continue_token.is_some()
     }
 }
 

@@ -94,7 +94,7 @@ async fn load_acquisition_snapshot<C: RegisteredKind>(cx: &Context) {
         return;
     }
     loop {
-        match cx.business.generation_snapshot::<C>("").await {
+        match cx.business.generation_snapshot::<C>(None).await {
             Ok(snapshot) => return C::cache(&cx.objects).set_acquisition_snapshot(snapshot),
             Err(failure) => {
                 tracing::warn!(object.kind = C::KIND, error = %failure, "cannot list our objects");

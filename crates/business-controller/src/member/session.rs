@@ -81,7 +81,7 @@ pub(crate) async fn load_acquisition_snapshot(cx: &Context, member: &Member) {
     let selector = format!("spec.clusterName={}", member.name);
     let mut backoff = Backoff::new(RETRY_FLOOR, RETRY_CEILING);
     loop {
-        match cx.business.generation_snapshot::<BusinessNamespace>(&selector).await {
+        match cx.business.generation_snapshot::<BusinessNamespace>(Some(&selector)).await {
             Ok(snapshot) => {
                 member.set_acquisition_snapshot(AcquisitionSnapshot::new(
                     snapshot,
