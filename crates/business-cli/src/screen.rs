@@ -45,28 +45,35 @@ pub(crate) enum Tone {
     Full,
 }
 
+/// Where the text of a column stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Align {
+    Left,
+    Right,
+}
+
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     title: &'static str,
-    right: bool,
+    align: Align,
     /// Whether the column is left out if a line would be too long.
     optional: bool,
 }
 
 /// A column of texts.
 pub(crate) fn left(title: &'static str) -> Column {
-    Column { title, right: false, optional: false }
+    Column { title, align: Align::Left, optional: false }
 }
 
 /// A column of bars, which repeat the numbers of other columns.
 pub(crate) fn picture() -> Column {
-    Column { title: "", right: false, optional: true }
+    Column { title: "", align: Align::Left, optional: true }
 }
 
 /// A column of numbers.
 pub(crate) fn right(title: &'static str) -> Column {
-    Column { title, right: true, optional: false }
+    Column { title, align: Align::Right, optional: false }
 }
 
 /// A table with a title row.
@@ -209,14 +216,19 @@ impl Table {
             while let Some(((cell, width), column)) = places.next() {
                 let pad = " ".repeat(width.saturating_sub(cell.text.width()));
                 let is_last = places.peek().is_none();
-                let painted = if is_last && !column.right {
-                    let parts = screen.lines_of(&cell.text, begin);
-                    let parts: Vec<String> = parts.iter().map(|part| screen.paint(cell.tone, part)).collect();
-                    parts.join(&format!("\n{}", " ".repeat(begin)))
-                } else {
-                    screen.paint(cell.tone, &cell.text)
+                let painted = match column.align {
+                    Align::Left if is_last => {
+                        let parts = screen.lines_of(&cell.text, begin);
+                        let parts: Vec<String> =
+                            parts.iter().map(|part| screen.paint(cell.tone, part)).collect();
+                        parts.join(&format!("\n{}", " ".repeat(begin)))
+                    }
+                    Align::Left | Align::Right => screen.paint(cell.tone, &cell.text),
                 };
-                let [first, second] = if column.right { [&pad, &painted] } else { [&painted, &pad] };
+                let [first, second] = match column.align {
+                    Align::Left => [&painted, &pad],
+                    Align::Right => [&pad, &painted],
+                };
                 line.extend([first.as_str(), second, COLUMN_GAP]);
                 begin += width + COLUMN_GAP.len();
             }

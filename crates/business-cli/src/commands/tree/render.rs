@@ -1,6 +1,6 @@
 use super::forest::{Entry, Forest, NodeKind, Selection, TreeNode, VisibleNodes};
 use crate::amount::{self, Bar};
-use crate::screen::{Screen, Tone, sanitize_line};
+use crate::screen::{Align, Screen, Tone, sanitize_line};
 use meta::quantity::Quantity;
 use std::fmt::Write as _;
 
@@ -61,13 +61,6 @@ struct PendingNode {
     prefix: String,
     /// The prefix of all lines below it.
     child_prefix: String,
-}
-
-/// Where the text of a column stands.
-#[derive(Clone, Copy, Debug)]
-enum Align {
-    Left,
-    Right,
 }
 
 /// The characters of branches.
