@@ -1,127 +1,23 @@
 //! Error messages for people: the server's message, the levels as a table, and what to do next.
 
-use crate::amount;
-use crate::failure::{Failure, Obstacle, is_unauthenticated};
-use crate::level::{Level, LevelRow, LevelTable};
-use crate::oidc::UNKNOWN_AUTHORITY;
-use crate::screen::{Cell, Screen, Tone, right, sanitize};
-use business_types::names;
-use business_types::refusal::{BELOW_ALLOCATED, CLUSTER_CLOSED, QUOTA_EXCEEDED, Reason};
-use http::StatusCode;
-use meta::quantity::Quantity;
+/// Amounts that are missing.
+pub(crate) mod shortage;
+/// What to do next.
+pub(crate) mod advice;
+
+use crate::failure::{Failure, Obstacle};
+use crate::screen::{Screen, Tone, sanitize};
+use advice::next_steps;
+use business_types::refusal::Reason;
 use meta::status::{Status, StatusCause};
+use shortage::{Shortage, picture};
 use std::fmt::Write as _;
 
-const LOG_IN: &str = "log in again: `kubectl business login`";
-const AUTHORITY: &str = "the kubeconfig has to name the authorities of this server: `kubectl config set-cluster CLUSTER \
-                         --certificate-authority FILE`, or --certificate-authority of `kubectl business login`";
 /// The cause's reason if a name is not found.
 const NOT_FOUND: &str = "FieldValueNotFound";
 
 /// Separates the messages about the items of a refused list.
 const BETWEEN_ITEMS: &str = "; items[";
-/// In the message for operators if a project is of another tenant.
-const OTHER_TENANTS: &str = "in this tenant: it is another one's";
-/// In the message if a project has no budget on a cluster.
-const NOT_LISTED: &str = "it does not list it";
-
-/// An amount that a level lacks, parsed from a cause of a refusal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Shortage {
-    pub(crate) level: Level,
-    /// The cluster, or the registry.
-    pub(crate) domain: String,
-    pub(crate) resource: String,
-    pub(crate) requested: Quantity,
-    pub(crate) hard: Quantity,
-    pub(crate) allocated: Quantity,
-    pub(crate) remaining: Quantity,
-    /// The amount that would have been accepted.
-    pub(crate) fits: Quantity,
-    /// The part of `allocated` that is held without an object.
-    pub(crate) held: Option<Quantity>,
-    /// Whether a limit is below the allocated amount; otherwise the requested amount is too large.
-    pub(crate) is_below: bool,
-}
-
-impl Shortage {
-    /// Parses a cause; `None` if it is not about an amount.
-    pub(crate) fn of(cause: &StatusCause) -> Option<Self> {
-        let is_below = cause.reason == BELOW_ALLOCATED;
-        if !is_below && cause.reason != QUOTA_EXCEEDED {
-            return None;
-        }
-        let amount = |key: &str| value(&cause.message, key)?.parse().ok();
-        let domain = value(&cause.message, "cluster").or_else(|| value(&cause.message, "domain"))?;
-        Some(Self {
-            level: level(&cause.message, domain)?,
-            domain: domain.to_owned(),
-            resource: value(&cause.message, "resource")?.to_owned(),
-            requested: amount("requested")?,
-            hard: amount("hard")?,
-            allocated: amount("allocated")?,
-            remaining: amount("remaining")?,
-            fits: amount("fits")?,
-            held: amount("held"),
-            is_below,
-        })
-    }
-
-    /// The smallest hard limit of the level with which the amount would fit.
-    pub(crate) fn hard_needed(&self) -> Quantity {
-        // If more than `hard` is allocated, the excess is missing, too.
-        amount::saturating_add(
-            self.hard.max(self.allocated),
-            amount::saturating_sub(self.requested, self.fits),
-        )
-    }
-}
-
-fn level(message: &str, domain: &str) -> Option<Level> {
-    if let Some(name) = value(message, "project") {
-        return Some(Level::Project(name.to_owned()));
-    }
-    if let Some(name) = value(message, "tenant") {
-        return Some(Level::Tenant(name.to_owned()));
-    }
-    (value(message, "scope") == Some("cluster")).then(|| Level::Cluster(domain.to_owned()))
-}
-
-/// `web` of `project=web cluster=c1`.
-fn value<'a>(message: &'a str, key: &str) -> Option<&'a str> {
-    message.split(' ').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
-}
-
-/// All amounts that are missing.
-pub(crate) fn shortages(status: &Status) -> Vec<Shortage> {
-    causes(status).filter_map(Shortage::of).collect()
-}
-
-fn causes(status: &Status) -> impl Iterator<Item = &StatusCause> {
-    status.details.iter().flat_map(|details| &details.causes)
-}
-
-/// A table of the levels that refuse.
-pub(crate) fn picture(shortages: &[Shortage], screen: Screen) -> String {
-    let mut table = LevelTable::new(right("FITS"));
-    for one in shortages {
-        let row = LevelRow {
-            level: &one.level,
-            domain: &one.domain,
-            resource: &one.resource,
-            hard: Some(one.hard),
-            // Here `allocated` includes what is held.
-            allocated: one.allocated,
-            held: Quantity::ZERO,
-            left: Some(one.remaining),
-            requested: Some(one.requested),
-            current: Quantity::ZERO,
-            refuses: true,
-        };
-        table.row(&row, screen, Cell::toned(Tone::Good, one.fits.to_string()));
-    }
-    table.render(screen)
-}
 
 /// The whole message about a failure, for standard error.
 pub(crate) fn render(failure: &Failure, screen: Screen) -> String {
@@ -158,7 +54,7 @@ fn render_obstacles(obstacles: &[Obstacle], screen: Screen) -> String {
 
 /// The levels that refuse, and the causes that the message does not include.
 fn render_causes(status: &Status, screen: Screen) -> String {
-    let mut text = picture(&shortages(status), screen);
+    let mut text = picture(&Shortage::all_of(status), screen);
     if !text.is_empty() {
         text = format!("\n{text}\n");
     }
@@ -180,226 +76,16 @@ fn render_causes(status: &Status, screen: Screen) -> String {
     text
 }
 
-fn next_steps(failure: &Failure) -> Vec<String> {
-    match failure {
-        Failure::Refused(status) => next_steps_of(status),
-        other => next_of(other).map(str::to_owned).into_iter().collect(),
-    }
-}
-
-/// What to do about a refusal, without duplicates.
-pub(crate) fn next_steps_of(status: &Status) -> Vec<String> {
-    let mut steps: Vec<String> = Vec::new();
-    for step in causes(status).filter_map(|cause| next_step(status, cause)) {
-        if !steps.contains(&step) {
-            steps.push(step);
-        }
-    }
-    if steps.is_empty() {
-        steps.extend(next_of_status(status));
-    }
-    steps
-}
-
-fn next_of(failure: &Failure) -> Option<&'static str> {
-    Some(match failure {
-        Failure::Kubeconfig(_) => "name one with --kubeconfig or $KUBECONFIG, or `kubectl business login`",
-        Failure::Unreachable { why, .. } if why.contains(UNKNOWN_AUTHORITY) => AUTHORITY,
-        Failure::Unreachable { .. } => "look whether --context and --kubeconfig are those that you mean",
-        Failure::NoAnswer { .. } => "it may be busy: try again, or give it longer with --request-timeout",
-        Failure::TimedOut { .. } => "it goes on without you; give it longer with --timeout",
-        Failure::Unreadable(..) => {
-            "this program and the server may be of releases too far apart: compare --version"
-        }
-        _ => return None,
-    })
-}
-
-fn next_of_status(status: &Status) -> Option<String> {
-    let message = &status.message;
-    let next = match status.code {
-        _ if is_unauthenticated(status) => LOG_IN,
-        403 => return Some(next_of_rights(message)),
-        404 => return Some(next_of_missing(status)),
-        409 => return Some(next_of_conflict(status)),
-        410 => "the list has changed too fast: try again",
-        413 => "send less at once",
-        503 if is_bare(status) => return Some(next_of_unserved()),
-        429 | 503 | 504 => "the server is busy or starting: try again in a moment",
-        400 | 422 => "change what it names; --help has examples",
-        500.. => "an operator finds it in the server's log: tell him the time",
-        _ => return None,
-    };
-    Some(next.to_owned())
-}
-
-/// Whether it was an HTTP error without a Status: kube-apiserver, or a proxy before it, does not reach the server.
-fn is_bare(status: &Status) -> bool {
-    StatusCode::SERVICE_UNAVAILABLE.canonical_reason() == Some(status.reason.as_str())
-}
-
-fn next_of_unserved() -> String {
-    let (version, group) = (names::VERSION, names::GROUP);
-    format!(
-        "the server is busy or starting: try again in a moment; if it stays so, `kubectl get apiservice {version}.{group}` \
-         says whether kube-apiserver reaches it"
-    )
-}
-
-/// The texts of refusals for acts that only operators may do.
-const OPERATORS: [&str; 5] =
-    ["for operators", "not for tenants", "\"memberclusters\"", "\"projects/lock\"", "\"projects/unlock\""];
-
-/// The platform's explanations of a 403.
-const WHY: [&str; 3] = ["this needs the role", "for operators", "not for tenants"];
-
-/// Advice for a 403: who may do it.
-fn next_of_rights(message: &str) -> String {
-    if let Some(project) = quoted_after(message, "in project ") {
-        return format!("ask somebody who may: `kubectl business access list {project}` shows who rules it");
-    }
-    if message.contains("without a parent") || message.contains("this needs the role admin") {
-        return "carve it out of a project where you have the role admin (--parent), or ask an administrator of the tenant"
-            .to_owned();
-    }
-    let next = if OPERATORS.iter().any(|word| message.contains(word)) {
-        "ask an operator: whoever has the role business-operator"
-    } else {
-        "ask an operator, or somebody who rules the project: `kubectl business access list PROJECT`"
-    };
-    // kube-apiserver gives no explanation. A member cluster refuses the platform's own resources with the same message.
-    let is_bare = message.contains("cannot ") && !WHY.iter().any(|word| message.contains(word));
-    if is_bare { format!("{next}; or --context is another cluster's") } else { next.to_owned() }
-}
-
-/// Advice for a 404: the command that lists what exists.
-fn next_of_missing(status: &Status) -> String {
-    let shows = match status.details.as_ref().map_or("", |details| &details.kind) {
-        "" | names::PROJECTS => "kubectl business tree",
-        names::NAMESPACES => "kubectl get bns -n PROJECT",
-        plural => {
-            return format!(
-                "what you do not see does not exist for you: `kubectl get {plural}` shows what does"
-            );
-        }
-    };
-    format!("what you do not see does not exist for you: `{shows}` shows what does")
-}
-
-/// Advice for a 409.
-fn next_of_conflict(status: &Status) -> String {
-    match &status.details {
-        // A list was created.
-        Some(details) if status.reason == "AlreadyExists" && details.name.is_empty() => {
-            "leave out what is there already: `kubectl get bns -A` shows it".to_owned()
-        }
-        Some(details) if status.reason == "AlreadyExists" => {
-            let (kind, name) = (details.kind.trim_end_matches('s'), &details.name);
-            let place = if details.kind == names::NAMESPACES { " -n PROJECT" } else { "" };
-            format!(
-                "choose another name; if it is yours, `kubectl business describe {kind} {name}{place}` shows it"
-            )
-        }
-        _ => "somebody else was faster, or it is in the way: look at it, and try again".to_owned(),
-    }
-}
-
-/// `shop` of `in project "shop"`.
-fn quoted_after<'a>(text: &'a str, before: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(before)?;
-    rest.strip_prefix('"')?.split_once('"').map(|(name, _)| name)
-}
-
-/// Advice for one cause.
-fn next_step(status: &Status, cause: &StatusCause) -> Option<String> {
-    if let Some(shortage) = Shortage::of(cause) {
-        return Some(next_of_shortage(&shortage));
-    }
-    let is_leaving = value(&cause.message, "state") == Some("deleting");
-    if let (CLUSTER_CLOSED, true) = (cause.reason.as_str(), is_leaving) {
-        let cluster = value(&cause.message, "cluster")?;
-        return Some(format!(
-            "cluster {cluster} is leaving: choose another one; what is there can still shrink and go"
-        ));
-    }
-    if let Some(reason) = Reason::of(&cause.reason) {
-        return Some(reason.next_for(&cause.message));
-    }
-    Some(match cause.reason.as_str() {
-        // Only operators see this message, since the cluster exists.
-        NOT_FOUND if cause.message.contains("spec.tenants") => {
-            let cluster = quoted_after(&cause.message, "Not found: ")?;
-            format!(
-                "choose another cluster, or let the tenant use it: `kubectl edit membercluster {cluster}`"
-            )
-        }
-        NOT_FOUND if status.message.contains(OTHER_TENANTS) => {
-            "choose one of the same tenant: `kubectl business tree` shows whose each is".to_owned()
-        }
-        "FieldValueInvalid" if cause.message.contains(NOT_LISTED) => {
-            let project = quoted_after(&cause.message, "project ")?;
-            format!(
-                "choose another cluster, or give project {project} budget there: `kubectl business describe project {project}` \
-                 shows where it has any"
-            )
-        }
-        NOT_FOUND if cause.field.starts_with("spec.cluster") => {
-            format!("`kubectl get {}` shows the clusters that you may use", names::CLUSTER_OFFERS)
-        }
-        NOT_FOUND => next_of_missing(status),
-        "FieldValueInvalid" if cause.message.contains("must set") => {
-            let (_, key) = cause.field.rsplit_once('[')?;
-            format!("say how much of it, too: {}=0 is an amount", key.trim_end_matches(']'))
-        }
-        field if field.starts_with("FieldValue") => next_of_field(status, &cause.field)?,
-        _ => return None,
-    })
-}
-
-/// The `kubectl explain` command of a field; `None` for an unknown kind.
-fn next_of_field(status: &Status, field: &str) -> Option<String> {
-    let name = match status.details.as_ref()?.kind.as_str() {
-        // `namespaces` would mean those of Kubernetes itself.
-        names::NAMESPACE_KIND | names::NAMESPACES => "bns",
-        names::PROJECT_KIND | names::PROJECTS => names::PROJECTS,
-        names::TENANT_KIND | names::TENANTS => names::TENANTS,
-        names::MEMBER_CLUSTER_KIND | names::MEMBER_CLUSTERS => names::MEMBER_CLUSTERS,
-        _ => return None,
-    };
-    // `spec.clusters[east].hard[pods]` is described as `spec.clusters.hard`.
-    let mut path = String::new();
-    let mut depth = 0;
-    for c in field.chars() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            c if depth == 0 => path.push(c),
-            _ => {}
-        }
-    }
-    Some(format!("change {field}; `kubectl explain {name}.{path}` says what it takes"))
-}
-
-fn next_of_shortage(shortage: &Shortage) -> String {
-    let Shortage { level, domain, resource, fits, hard, is_below, .. } = shortage;
-    if *is_below {
-        return format!("ask for {resource}={fits} or more on {domain}, or lower what is below it first");
-    }
-    let needed = shortage.hard_needed();
-    let held = shortage.held.map_or_else(String::new, |held| {
-        format!("; {held} of it is held without an object: `kubectl business audit`")
-    });
-    format!(
-        "ask for {resource}={fits} at most, or have hard of {} raised from {hard} to {needed} on {domain}{held}; \
-         `kubectl business explain` shows which levels that takes",
-        level.text()
-    )
+fn causes(status: &Status) -> impl Iterator<Item = &StatusCause> {
+    status.details.iter().flat_map(|details| &details.causes)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::advice::{next_of_rights, next_of_status, next_step};
     use super::*;
-    use business_types::refusal::REASONS;
+    use crate::level::Level;
+    use business_types::refusal::{QUOTA_EXCEEDED, REASONS};
     use meta::gvk::GroupResource;
 
     fn cause(reason: &str, message: &str) -> StatusCause {

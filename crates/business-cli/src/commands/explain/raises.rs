@@ -2,7 +2,7 @@ use crate::api::Api;
 use crate::failure::Failure;
 use crate::level::Level;
 use crate::paths;
-use crate::refusal::{self, Shortage};
+use crate::refusal::shortage::Shortage;
 use business_types::names;
 use business_types::project::LEVELS_MAX;
 use meta::quantity::{Quantity, ResourceList};
@@ -126,7 +126,7 @@ pub(super) async fn needed(api: &Api, shortages: &[Shortage]) -> Result<Vec<Rais
         match api.merge_patch(&paths::dry_run(&raise.path()), &raise.patch()).await {
             Ok(_) => raise.answer = RaiseAnswer::Accepted,
             Err(Failure::Refused(status)) => {
-                let above = Raise::of(&refusal::shortages(&status));
+                let above = Raise::of(&Shortage::all_of(&status));
                 if above.is_empty() {
                     raise.answer = RaiseAnswer::Refused(status.message);
                 }

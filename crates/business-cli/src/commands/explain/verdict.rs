@@ -5,7 +5,8 @@ use crate::api::Api;
 use crate::desired::{AmountsByCluster, DesiredKind, DesiredObject};
 use crate::failure::Failure;
 use crate::level::{Level, LevelRow, LevelTable};
-use crate::refusal::{self, Shortage};
+use crate::refusal::advice::next_steps_of;
+use crate::refusal::shortage::Shortage;
 use crate::screen::{Cell, Screen, Tone, left, sanitize};
 use business_types::refusal::{BELOW_ALLOCATED, QUOTA_EXCEEDED};
 use meta::quantity::Quantity;
@@ -38,7 +39,7 @@ impl Verdict {
             Err(Failure::Refused(status)) if status.code == 404 && !by_flags => Some(status),
             Err(failure) => return Err(failure),
         };
-        let shortages = refused.as_deref().map(refusal::shortages).unwrap_or_default();
+        let shortages = refused.as_deref().map(Shortage::all_of).unwrap_or_default();
         let levels = levels::above(api, &desired).await?;
         let raises = raises::needed(api, &shortages).await?;
         Ok(Self { desired, levels, refused, shortages, raises })
@@ -76,7 +77,7 @@ impl Verdict {
         if let Some(status) = &self.refused {
             let _infallible = write!(text, "\n{}\n", sanitize(&status.message));
             // The raises say more than the advice for a shortage.
-            let next = if self.raises.is_empty() { refusal::next_steps_of(status) } else { Vec::new() };
+            let next = if self.raises.is_empty() { next_steps_of(status) } else { Vec::new() };
             text.extend(next.iter().map(|next| format!("  next: {}\n", sanitize(next))));
         }
         if !self.raises.is_empty() {
