@@ -24,12 +24,14 @@ pub(super) struct LevelUsage {
     pub(super) held: Quantity,
 }
 
-/// Limits by cluster.
-type Limits = BTreeMap<String, HardQuantity>;
-/// Allocated amounts by cluster.
-type Allocated = BTreeMap<String, UsedQuantity>;
-/// Amounts held without an object, by cluster.
-type Held = BTreeMap<String, ResourceList>;
+/// The amounts of a tenant or a project, by cluster.
+struct LevelAmounts<'a> {
+    level: Level,
+    limits: &'a BTreeMap<String, HardQuantity>,
+    allocated: &'a BTreeMap<String, UsedQuantity>,
+    /// What counts beside `allocated` without an object.
+    held: BTreeMap<String, ResourceList>,
+}
 
 impl LevelUsage {
     pub(super) fn left(&self) -> Option<Quantity> {
@@ -58,8 +60,9 @@ pub(super) async fn above(api: &Api, desired: &DesiredObject) -> Result<Vec<Leve
     }
     if let Some(Tenant { spec, status, .. }) = find_if_allowed(api, names::TENANTS, tenant).await? {
         let level = Level::Tenant(tenant.clone());
-        let held = Held::new();
-        shares.extend(of_level(&level, &spec.clusters, &status.clusters, &held, &desired.requested));
+        let (limits, allocated) = (&spec.clusters, &status.clusters);
+        let amounts = LevelAmounts { level, limits, allocated, held: BTreeMap::new() };
+        shares.extend(amounts.usage(&desired.requested));
     }
     for project in lineage.iter().rev() {
         shares.extend(of_project(project, &desired.requested));
@@ -70,8 +73,9 @@ pub(super) async fn above(api: &Api, desired: &DesiredObject) -> Result<Vec<Leve
 /// The usage of a project. It has nothing in a cluster that it does not list.
 fn of_project(project: &Project, requested: &AmountsByCluster) -> Vec<LevelUsage> {
     let level = Level::Project(project.name().to_owned());
-    let (limits, held) = (&project.spec.clusters, objects::held_by_cluster(&project.status.ledger.held));
-    let mut shares = of_level(&level, limits, &project.status.clusters, &held, requested);
+    let (limits, allocated) = (&project.spec.clusters, &project.status.clusters);
+    let held = objects::held_by_cluster(&project.status.ledger.held);
+    let mut shares = LevelAmounts { level, limits, allocated, held }.usage(requested);
     for share in &mut shares {
         if share.domain != REGISTRY_DOMAIN && !limits.contains_key(&share.domain) {
             share.hard = Some(Quantity::ZERO);
@@ -96,38 +100,39 @@ async fn find_if_allowed<T: serde::de::DeserializeOwned>(
 
 fn of_cluster(cluster: &MemberCluster, domain: &str, requested: &AmountsByCluster) -> Vec<LevelUsage> {
     let hard = cluster.spec.grantable(&cluster.status.capacity);
-    let limits: Limits = [(domain.to_owned(), HardQuantity { hard })].into();
-    let allocated: Allocated =
-        [(domain.to_owned(), UsedQuantity { used: cluster.status.granted.clone() })].into();
-    let here: AmountsByCluster =
-        requested.iter().filter(|(name, _)| *name == domain).map(|(k, v)| (k.clone(), v.clone())).collect();
-    of_level(&Level::Cluster(domain.to_owned()), &limits, &allocated, &Held::new(), &here)
+    let resources = requested.get(domain).into_iter().flat_map(ResourceList::keys);
+    resources
+        .map(|resource| LevelUsage {
+            level: Level::Cluster(domain.to_owned()),
+            domain: domain.to_owned(),
+            resource: resource.clone(),
+            hard: hard.get(resource).copied(),
+            allocated: amount::get(&cluster.status.granted, resource),
+            held: Quantity::ZERO,
+        })
+        .collect()
 }
 
-fn of_level(
-    level: &Level,
-    limits: &Limits,
-    allocated: &Allocated,
-    held: &Held,
-    requested: &AmountsByCluster,
-) -> Vec<LevelUsage> {
-    let empty = ResourceList::new();
-    let of = |domain: &str, resource: &str| {
-        let hard = limits.get(domain).and_then(|limit| limit.hard.get(resource)).copied();
-        let used = allocated.get(domain).map_or(&empty, |allocated| &allocated.used);
-        LevelUsage {
-            level: level.clone(),
-            domain: domain.to_owned(),
-            resource: resource.to_owned(),
-            hard,
-            allocated: amount::get(used, resource),
-            held: amount::get(held.get(domain).unwrap_or(&empty), resource),
+impl LevelAmounts<'_> {
+    /// The usage of the requested resources.
+    fn usage(&self, requested: &AmountsByCluster) -> Vec<LevelUsage> {
+        let empty = ResourceList::new();
+        let mut usage = Vec::new();
+        for (domain, resources) in requested {
+            let limits = self.limits.get(domain).map_or(&empty, |limit| &limit.hard);
+            let allocated = self.allocated.get(domain).map_or(&empty, |allocated| &allocated.used);
+            let held = self.held.get(domain).unwrap_or(&empty);
+            usage.extend(resources.keys().map(|resource| LevelUsage {
+                level: self.level.clone(),
+                domain: domain.clone(),
+                resource: resource.clone(),
+                hard: limits.get(resource).copied(),
+                allocated: amount::get(allocated, resource),
+                held: amount::get(held, resource),
+            }));
         }
-    };
-    requested
-        .iter()
-        .flat_map(|(domain, list)| list.keys().map(|resource| of(domain, resource)).collect::<Vec<_>>())
-        .collect()
+        usage
+    }
 }
 
 #[cfg(test)]
