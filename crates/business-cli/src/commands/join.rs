@@ -158,7 +158,10 @@ impl Join {
         }
         let (name, namespace) = (&settings.secret_name, &self.members_namespace);
         note(format_args!("4/5 keeping them in the Secret {name} of {namespace}"));
-        let data = self.secret_data(&member, &settings, &member_connection, &controller, signer.as_ref())?;
+        let mut data = self.kubeconfigs(&member_connection, &controller, signer.as_ref())?;
+        if let Some(authority) = self.endpoint_authority(&member, &settings) {
+            data.insert(names::CLUSTER_ENDPOINT_CA_KEY.to_owned(), json!(authority));
+        }
         let kept = host.apply(&secret_path_of(namespace, name), &self.secret(&settings, &data)).await;
         kept.map_err(|failure| failure.with_advice_on(403, MEMBERS_ROLE))?;
         if self.no_wait {
@@ -194,28 +197,31 @@ impl Join {
         }
     }
 
-    /// The data of the cluster's Secret.
-    fn secret_data(
+    /// The kubeconfigs of the accounts, as data of the cluster's Secret.
+    fn kubeconfigs(
         &self,
-        member: &Api,
-        settings: &JoinSettings,
         connection: &ClusterConnection,
         controller: &ServiceAccountToken,
         signer: Option<&ServiceAccountToken>,
     ) -> Result<Map<String, Value>, Failure> {
-        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        let tokens = std::iter::once((Account::CONTROLLER, controller))
+            .chain(signer.map(|signer| (Account::SIGNER, signer)));
         let mut data = Map::new();
-        let mut insert = |key: &str, encoded: String| data.insert(key.to_owned(), json!(encoded));
-        insert(Account::CONTROLLER.key, encoded(&connection.kubeconfig(&self.cluster, controller)?));
-        if let Some(signer) = signer {
-            insert(Account::SIGNER.key, encoded(&connection.kubeconfig(&self.cluster, signer)?));
-        }
-        if self.endpoint.is_some() {
-            insert(names::CLUSTER_ENDPOINT_CA_KEY, encoded(&credentials::authority_of(member)));
-        } else if let Some(authority) = &settings.endpoint_authority {
-            insert(names::CLUSTER_ENDPOINT_CA_KEY, authority.clone());
+        for (account, token) in tokens {
+            let kubeconfig = connection.kubeconfig(&self.cluster, token)?;
+            data.insert(account.key.to_owned(), json!(BASE64_STANDARD.encode(kubeconfig)));
         }
         Ok(data)
+    }
+
+    /// The certificate authorities of the endpoint, in base64: those of the kubeconfig if `--endpoint` is given, else
+    /// those that are in the Secret already.
+    fn endpoint_authority(&self, member: &Api, settings: &JoinSettings) -> Option<String> {
+        if self.endpoint.is_some() {
+            Some(BASE64_STANDARD.encode(credentials::authority_of(member)))
+        } else {
+            settings.endpoint_authority.clone()
+        }
     }
 
     fn secret(&self, settings: &JoinSettings, data: &Map<String, Value>) -> Value {
