@@ -95,16 +95,40 @@ struct QueueEntry {
     slot: QueueSlot,
     backoff: Option<Backoff>,
     /// Set if it was added while it was being processed.
-    again: Option<(Lane, Instant)>,
+    again: Option<Turn>,
     /// The flow that it was added to while it was being processed in another one.
     next_flow: Option<OwnedFlowKey>,
 }
 
+/// In which lane a key is to be processed, and when at the earliest.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    lane: Lane,
+    due: Instant,
+}
+
+impl Turn {
+    /// The more urgent lane, and the earlier time, of two turns.
+    fn soonest(self, other: Self) -> Self {
+        Self { lane: self.lane.min(other.lane), due: self.due.min(other.due) }
+    }
+}
+
+/// Where a key is now. The number is that of its place there.
 #[derive(Clone, Copy, Debug)]
 enum QueueSlot {
-    Ready(Lane, u64),
-    Delayed(Lane, Instant, u64),
-    Running(Lane, u64),
+    Ready {
+        lane: Lane,
+        number: u64,
+    },
+    Delayed {
+        turn: Turn,
+        number: u64,
+    },
+    Running {
+        lane: Lane,
+        number: u64,
+    },
     /// In no queue; only while it is moved.
     Detached,
 }
@@ -143,8 +167,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Adds a key, to be processed after a delay. A key that is already queued keeps the earlier time.
     pub fn add_after<'a>(&self, key: &K, flow: impl Into<FlowKey<'a>>, lane: Lane, delay: Duration) {
         let now = Instant::now();
-        let due = now + delay;
-        self.lock().add(key, flow.into(), lane, due, now);
+        self.lock().add(key, flow.into(), Turn { lane, due: now + delay }, now);
         self.wake.notify_one();
     }
 
@@ -210,7 +233,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         self.groups.values().map(|group| group.running.len()).sum()
     }
 
-    fn add(&mut self, key: &K, flow: FlowKey<'_>, lane: Lane, due: Instant, now: Instant) {
+    fn add(&mut self, key: &K, flow: FlowKey<'_>, turn: Turn, now: Instant) {
         self.set_flow(key, flow);
         let Some(entry) = self.entries.get_mut(key) else {
             let entry = QueueEntry {
@@ -221,23 +244,20 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
                 next_flow: None,
             };
             self.entries.insert(key.clone(), entry);
-            self.put(key, lane, due, now);
+            self.put(key, turn, now);
             return;
         };
-        if lane == Lane::Access {
+        if turn.lane == Lane::Access {
             entry.backoff = None;
         }
         match entry.slot {
-            QueueSlot::Running(..) => {
-                let (old_lane, old_due) = entry.again.unwrap_or((lane, due));
-                entry.again = Some((lane.min(old_lane), due.min(old_due)));
+            QueueSlot::Running { .. } => {
+                entry.again = Some(entry.again.map_or(turn, |old| old.soonest(turn)));
             }
-            QueueSlot::Ready(old, _) if lane >= old || due > now => {}
-            QueueSlot::Delayed(old_lane, old_due, _) if due >= old_due && lane >= old_lane => {}
-            QueueSlot::Delayed(old_lane, old_due, _) => {
-                self.put(key, lane.min(old_lane), due.min(old_due), now);
-            }
-            QueueSlot::Ready(..) | QueueSlot::Detached => self.put(key, lane, due, now),
+            QueueSlot::Ready { lane, .. } if turn.lane >= lane || turn.due > now => {}
+            QueueSlot::Delayed { turn: old, .. } if turn.due >= old.due && turn.lane >= old.lane => {}
+            QueueSlot::Delayed { turn: old, .. } => self.put(key, old.soonest(turn), now),
+            QueueSlot::Ready { .. } | QueueSlot::Detached => self.put(key, turn, now),
         }
     }
 
@@ -246,11 +266,11 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     fn set_flow(&mut self, key: &K, flow: FlowKey<'_>) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let is_other = *entry.flow.group != *flow.group || *entry.flow.owner != *flow.owner;
-        if let QueueSlot::Running(..) = entry.slot {
+        if let QueueSlot::Running { .. } = entry.slot {
             entry.next_flow = is_other.then(|| flow.into());
         } else if is_other {
             let former = std::mem::replace(&mut entry.flow, flow.into());
-            if let QueueSlot::Ready(lane, number) = entry.slot
+            if let QueueSlot::Ready { lane, number } = entry.slot
                 && let Some(group) = self.groups.get_mut(&former.group)
                 && let Some(key) = group.ready.remove(Position { lane, owner: &former.owner, number })
             {
@@ -260,24 +280,24 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         }
     }
 
-    /// Moves a key to the queue of this lane and time.
-    fn put(&mut self, key: &K, lane: Lane, due: Instant, now: Instant) {
+    /// Moves a key to the queue of this turn.
+    fn put(&mut self, key: &K, turn: Turn, now: Instant) {
         self.sequence = self.sequence.wrapping_add(1);
-        let sequence = self.sequence;
+        let number = self.sequence;
         let Some(entry) = self.entries.get_mut(key) else { return };
         let OwnedFlowKey { group, owner } = &entry.flow;
         let group = self.groups.entry(Arc::clone(group)).or_default();
         match entry.slot {
-            QueueSlot::Ready(old, at) => drop(group.ready.remove(Position { lane: old, owner, number: at })),
-            QueueSlot::Delayed(_, at, number) => drop(self.delayed.remove(&(at, number))),
-            QueueSlot::Running(..) | QueueSlot::Detached => {}
+            QueueSlot::Ready { lane, number } => drop(group.ready.remove(Position { lane, owner, number })),
+            QueueSlot::Delayed { turn, number } => drop(self.delayed.remove(&(turn.due, number))),
+            QueueSlot::Running { .. } | QueueSlot::Detached => {}
         }
-        if due > now {
-            self.delayed.insert((due, sequence), key.clone());
-            entry.slot = QueueSlot::Delayed(lane, due, sequence);
+        if turn.due > now {
+            self.delayed.insert((turn.due, number), key.clone());
+            entry.slot = QueueSlot::Delayed { turn, number };
         } else {
-            group.ready.insert(Position { lane, owner, number: sequence }, key.clone());
-            entry.slot = QueueSlot::Ready(lane, sequence);
+            group.ready.insert(Position { lane: turn.lane, owner, number }, key.clone());
+            entry.slot = QueueSlot::Ready { lane: turn.lane, number };
         }
     }
 
@@ -288,11 +308,11 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
                 return;
             }
             let key = key.clone();
-            let lane = match self.entries.get(&key).map(|entry| entry.slot) {
-                Some(QueueSlot::Delayed(lane, ..)) => lane,
-                _ => Lane::Urgent,
+            let turn = match self.entries.get(&key).map(|entry| entry.slot) {
+                Some(QueueSlot::Delayed { turn, .. }) => turn,
+                _ => Turn { lane: Lane::Urgent, due },
             };
-            self.put(&key, lane, due, now);
+            self.put(&key, turn, now);
         }
     }
 
@@ -314,7 +334,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         self.sequence = self.sequence.wrapping_add(1);
         group.running.insert(self.sequence);
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.slot = QueueSlot::Running(lane, self.sequence);
+            entry.slot = QueueSlot::Running { lane, number: self.sequence };
         }
         self.served = Some(name);
         Some(key)
@@ -323,7 +343,7 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
     fn done(&mut self, key: &K, requeue: Requeue, now: Instant) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let ran = std::mem::replace(&mut entry.slot, QueueSlot::Detached);
-        let ran_in = if let QueueSlot::Running(lane, _) = ran { lane } else { Lane::Later };
+        let ran_in = if let QueueSlot::Running { lane, .. } = ran { lane } else { Lane::Later };
         let again = entry.again.take();
         let group_name = Arc::clone(&entry.flow.group);
         if let Some(flow) = entry.next_flow.take() {
@@ -333,21 +353,21 @@ impl<K: Clone + Eq + Hash> QueueState<K> {
         if !matches!(requeue, Requeue::WithBackoff | Requeue::InSameLane(_)) {
             entry.backoff = None;
         }
-        let due = match requeue {
+        let requeued = match requeue {
             Requeue::Never => None,
-            Requeue::After(delay) => Some((Lane::Later, now + delay)),
-            Requeue::InSameLane(delay) => Some((ran_in, now + delay)),
+            Requeue::After(delay) => Some(Turn { lane: Lane::Later, due: now + delay }),
+            Requeue::InSameLane(delay) => Some(Turn { lane: ran_in, due: now + delay }),
             Requeue::WithBackoff => {
                 let backoff = entry.backoff.get_or_insert_with(|| Backoff::new(RETRY_FLOOR, RETRY_CEILING));
-                Some((Lane::Urgent, now + backoff.next_delay()))
+                Some(Turn { lane: Lane::Urgent, due: now + backoff.next_delay() })
             }
         };
-        if let (Some(group), QueueSlot::Running(_, number)) = (self.groups.get_mut(&group_name), ran) {
+        if let (Some(group), QueueSlot::Running { number, .. }) = (self.groups.get_mut(&group_name), ran) {
             group.running.remove(&number);
         }
-        match (again, due) {
-            (Some((lane, at)), Some((other, due))) => self.put(key, lane.min(other), at.min(due), now),
-            (Some((lane, due)), None) | (None, Some((lane, due))) => self.put(key, lane, due, now),
+        match (again, requeued) {
+            (Some(again), Some(requeued)) => self.put(key, again.soonest(requeued), now),
+            (Some(turn), None) | (None, Some(turn)) => self.put(key, turn, now),
             (None, None) => {
                 self.entries.remove(key);
             }
