@@ -72,12 +72,12 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome,
     let namespace = locate(cx, object).await?;
     match step::next(object.status.phase, &namespace) {
         EmigrationStep::Show(phase) => show(cx, object, phase).await,
-        EmigrationStep::DryRun(phase) => match transfer(cx, object, true).await? {
-            Ok(()) => show(cx, object, phase).await,
-            Err(refusal) => fail(cx, object, "Refused", &refusal).await,
+        EmigrationStep::DryRun(phase) => match transfer(cx, object, TransferMode::DryRun).await? {
+            TransferAnswer::Accepted => show(cx, object, phase).await,
+            TransferAnswer::Refused(message) => fail(cx, object, "Refused", &message).await,
         },
-        EmigrationStep::Move => match transfer(cx, object, false).await? {
-            Ok(()) => {
+        EmigrationStep::Move => match transfer(cx, object, TransferMode::Move).await? {
+            TransferAnswer::Accepted => {
                 let note = format!(
                     "namespace {} lies in project {}",
                     object.spec.namespace, object.spec.destination
@@ -85,7 +85,7 @@ async fn reconcile(cx: &Context, object: &EmigrationView) -> Result<PassOutcome,
                 cx.events.report(object, MOVED, note);
                 show(cx, object, EmigrationPhase::NewOneCreated).await
             }
-            Err(refusal) => fail(cx, object, "Refused", &refusal).await,
+            TransferAnswer::Refused(message) => fail(cx, object, "Refused", &message).await,
         },
         EmigrationStep::AwaitMarks => {
             let is_slow = seconds_in_phase(cx, object) >= SLOW_AFTER_SECONDS;
@@ -105,8 +105,26 @@ async fn locate(cx: &Context, object: &EmigrationView) -> Result<NamespaceLocati
     Ok(step::locate(&object.status.namespace_uid, source.as_ref(), destination.as_ref()))
 }
 
-/// Moves the namespace, or tries that as a dry run. The inner error is a refusal.
-async fn transfer(cx: &Context, object: &EmigrationView, dry_run: bool) -> Result<Result<(), String>, Error> {
+/// Whether the namespace is moved, or that is only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TransferMode {
+    DryRun,
+    Move,
+}
+
+/// What the API answers to a transfer.
+#[derive(Debug)]
+enum TransferAnswer {
+    Accepted,
+    /// With this message; the same call would be refused again.
+    Refused(String),
+}
+
+async fn transfer(
+    cx: &Context,
+    object: &EmigrationView,
+    mode: TransferMode,
+) -> Result<TransferAnswer, Error> {
     let to = NamespaceTransfer {
         project: object.spec.destination.clone(),
         reason: format!("emigration {}", object.key.name),
@@ -115,18 +133,21 @@ async fn transfer(cx: &Context, object: &EmigrationView, dry_run: bool) -> Resul
     let namespace = ProjectKey::new(Some(&object.key.project), &object.spec.namespace);
     cx.fleet().permit()?;
     let project = &object.spec.destination;
+    let dry_run = mode == TransferMode::DryRun;
     match cx.business.call_subresource::<BusinessNamespace>(&namespace, names::TRANSFER, &to, dry_run).await {
-        Ok(()) => Ok(Ok(())),
-        Err(CallFailure::Refused { message, .. }) => Ok(Err(message)),
+        Ok(()) => Ok(TransferAnswer::Accepted),
+        Err(CallFailure::Refused { message, .. }) => Ok(TransferAnswer::Refused(message)),
         Err(CallFailure::Exists) => {
             let name = &object.spec.namespace;
-            Ok(Err(format!("project {project} already has a namespace with the name {name}")))
+            Ok(TransferAnswer::Refused(format!(
+                "project {project} already has a namespace with the name {name}"
+            )))
         }
         Err(CallFailure::NotFound) => {
             // Otherwise the namespace was not found, which existed a moment ago: the next pass locates it again.
             let gone = !project_exists(cx, project).await?;
             if gone {
-                Ok(Err(format!("project {project} not found")))
+                Ok(TransferAnswer::Refused(format!("project {project} not found")))
             } else {
                 Err(CallFailure::NotFound.into())
             }
