@@ -8,7 +8,7 @@ use super::scan_memory::ScanRoom;
 use crate::digest::sha256;
 use crate::error::Error;
 use crate::registry::backend::RegistryPlace;
-use business_types::registry::{ManifestName, is_digest};
+use business_types::registry::is_digest;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use http::{Method, StatusCode};
 use serde::Deserialize;
