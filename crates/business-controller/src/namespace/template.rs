@@ -188,7 +188,7 @@ pub async fn reconcile(
             let failure = TemplateFailure {
                 message,
                 retry: false,
-                limits: wanted.has_limits(),
+                lacks_limits: wanted.has_limits(),
                 has_other_causes: true,
             };
             return Ok(state(selection, Some(failure)));
@@ -259,8 +259,8 @@ async fn apply_steps(
         .await;
         for refused in outcomes {
             let Some(refused) = refused? else { continue };
-            let limits = kind == TemplateObjectKind::LimitRange;
-            failure.get_or_insert_default().add(&TemplateFailure { limits, ..refused });
+            let lacks_limits = kind == TemplateObjectKind::LimitRange;
+            failure.get_or_insert_default().add(&TemplateFailure { lacks_limits, ..refused });
         }
     }
     Ok(failure)

@@ -464,8 +464,12 @@ fn catch_refusal<T>(
 
 impl PullSecretResult {
     fn failed(message: &str, retry: bool) -> Self {
-        let failure =
-            TemplateFailure { message: message.to_owned(), retry, limits: false, has_other_causes: true };
+        let failure = TemplateFailure {
+            message: message.to_owned(),
+            retry,
+            lacks_limits: false,
+            has_other_causes: true,
+        };
         Self { problem: PullSecretProblem::Failed(failure), ..Self::default() }
     }
 

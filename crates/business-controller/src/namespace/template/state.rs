@@ -32,7 +32,7 @@ pub struct TemplateFailure {
     /// Whether to retry without an event.
     pub retry: bool,
     /// Whether limits are missing. Without them, pods without requests are not admitted, or have no limits.
-    pub limits: bool,
+    pub lacks_limits: bool,
     /// Whether there is a cause beside the namespace's own quota.
     pub has_other_causes: bool,
 }
@@ -42,7 +42,7 @@ impl TemplateFailure {
     pub fn refused(what: &str, code: u16, message: &str) -> Self {
         let has_other_causes = !is_by_quota(code, message);
         let message = format!("{what}: refused with {code}: {message}");
-        Self { message, retry: true, limits: false, has_other_causes }
+        Self { message, retry: true, lacks_limits: false, has_other_causes }
     }
 
     /// Adds another failure.
@@ -52,7 +52,7 @@ impl TemplateFailure {
         }
         self.message.push_str(&more.message);
         self.retry = true;
-        self.limits |= more.limits;
+        self.lacks_limits |= more.lacks_limits;
         self.has_other_causes |= more.has_other_causes;
     }
 }
@@ -76,7 +76,7 @@ impl TemplateState {
             | Self::Waiting(_)
             | Self::Invalid { .. } => true,
             Self::Unknown | Self::NotFound(_) => false,
-            Self::Failed { failure, .. } => !failure.limits,
+            Self::Failed { failure, .. } => !failure.lacks_limits,
         }
     }
 }
