@@ -74,7 +74,7 @@ async fn what_had_come_and_gone_before_our_watch_told_of_it_is_not_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_before_the_tenure_may_have_been_written_for() {
+async fn an_object_of_before_the_term_may_have_been_written_for() {
     let world = World::new();
     world.lists_all();
     let untried = |world: &World| world.has_untried("u");
