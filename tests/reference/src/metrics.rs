@@ -3,7 +3,7 @@ use anyhow::{Context, Result, bail};
 use business_api::config::{Cli, Command, Serve};
 use business_api::serve::{Listeners, Program, serve_with_metrics};
 use business_controller::issuer::{serve, worker};
-use business_controller::outcome::ControllerMetrics;
+use business_controller::metrics::ControllerMetrics;
 use business_controller::tunnel;
 use clap::Parser as _;
 use runtime::admin::{self, Admin};

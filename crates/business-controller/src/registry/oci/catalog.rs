@@ -56,13 +56,11 @@ async fn list_repositories(client: &RegistryClient, prefix: &str) -> Result<Repo
         let names = content.repositories.unwrap_or_default();
         let is_past = names.last().is_some_and(|last| !last.starts_with(prefix) && last.as_str() > prefix);
         listed.names.extend(names.into_iter().filter(is_ours));
-        match next.filter(|_| !is_past) {
-            Some(next) => path = next,
-            None => {
-                listed.is_complete = true;
-                break;
-            }
-        }
+        let Some(next) = next.filter(|_| !is_past) else {
+            listed.is_complete = true;
+            break;
+        };
+        path = next;
     }
     Ok(listed)
 }

@@ -94,11 +94,11 @@ impl Repository<'_> {
     }
 
     /// Reads existing manifests in their order, until `take` refuses one. Returns that one and the rest.
-    pub(super) async fn read_in_order<'d>(
+    pub(super) async fn read_in_order(
         self,
-        digests: &'d [String],
+        digests: &[String],
         mut take: impl FnMut(String, Arc<Manifest>) -> Result<bool, Error>,
-    ) -> Result<&'d [String], Error> {
+    ) -> Result<&[String], Error> {
         let mut count: usize = 0;
         for some in digests.chunks(CALLS_CHUNK) {
             let reads: Vec<_> = some.iter().map(|digest| self.manifest(digest)).collect();
