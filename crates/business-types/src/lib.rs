@@ -16,6 +16,8 @@ pub mod issue;
 pub mod audit;
 /// `metav1.Condition`: one aspect of an object's state.
 pub mod condition;
+/// Validation of texts by rules for names.
+mod text;
 /// The resources of quota and their valid amounts.
 pub mod resources;
 /// The accounts of objects for the quota ledger.

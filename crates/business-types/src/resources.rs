@@ -1,5 +1,5 @@
 use crate::names::GROUP;
-use crate::validation::by_rule;
+use crate::text::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::quantity::{Format, NANOS_PER_UNIT, Quantity};

@@ -4,6 +4,7 @@ use crate::namespace::{NamespacePhase, NamespaceSpec, NamespaceStatus, Provenanc
 use crate::project::{ProjectPhase, ProjectSpec, ProjectStatus, check_access};
 use crate::registry::{self, REGISTRY_DOMAIN};
 use crate::resources;
+use crate::text::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::object::Object;
@@ -95,11 +96,6 @@ pub(crate) fn cluster_name(name: &str, path: &Path) -> Option<FieldError> {
 /// Validates the length of a name for people.
 pub(crate) fn display_name(name: &str, path: &Path) -> Option<FieldError> {
     (name.len() > DISPLAY_NAME_BYTES_MAX).then(|| FieldError::too_long(path, DISPLAY_NAME_BYTES_MAX))
-}
-
-/// Validates a text by one of the rules of [`meta::name`].
-pub(crate) fn by_rule(text: &str, rule: fn(&str) -> Vec<String>, path: &Path) -> FieldErrors {
-    rule(text).iter().map(|wrong| FieldError::invalid(path, &json!(text), wrong)).collect()
 }
 
 /// Validates that a name, which another system defines, has no control characters.

@@ -1,7 +1,8 @@
 use super::{ClusterEndpoint, DerivedAmount, MemberClusterSpec, MemberClusterStatus};
 use crate::cluster::EVERY_TENANT;
 use crate::resources;
-use crate::validation::{amounts, by_rule, cluster_name, conditions, display_name, printable};
+use crate::text::by_rule;
+use crate::validation::{amounts, cluster_name, conditions, display_name, printable};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::quantity::{Quantity, ResourceList};

@@ -1,4 +1,4 @@
-use crate::validation::by_rule;
+use crate::text::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::quantity::{Quantity, ResourceList};
 use serde::{Deserialize, Serialize};

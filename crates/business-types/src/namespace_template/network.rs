@@ -1,4 +1,4 @@
-use crate::validation::by_rule;
+use crate::text::by_rule;
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use meta::schema::{ListType, Schema};

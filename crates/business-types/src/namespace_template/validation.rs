@@ -5,7 +5,8 @@ use super::{
 use crate::names::OFFERED_ROLE_PREFIX;
 use crate::namespace::pull_credential;
 use crate::subject::{Subject, check_subjects};
-use crate::validation::{self, StoredNames, by_rule, conditions, display_name};
+use crate::text::by_rule;
+use crate::validation::{self, StoredNames, conditions, display_name};
 use meta::field::{FieldError, FieldErrors, Path};
 use meta::name;
 use serde_json::json;
