@@ -10,9 +10,9 @@ use clap::Command;
 use std::path::{Path, PathBuf};
 use terminal::say;
 
-/// The load: what the benchmark program measures, and its arguments.
+/// The load: what the benchmark program measures, and its arguments. Full speed, and a fleet's day with lists and watches.
 const LOAD: [&[&str]; 2] =
-    [&["http", "--", "--rounds", "1", "--seconds", "6"], &["list", "watch", "--", "--rounds", "1"]];
+    [&["http", "--", "--rounds", "1", "--seconds", "6"], &["soak", "--", "--minutes", "2"]];
 
 /// `pgo`.
 pub(crate) fn command() -> Command {
