@@ -38,7 +38,7 @@ const NAMESPACES: [ExistingNamespace; 4] = [
 const LEFT_OUT: [&str; 2] =
     ["configmaps/tke-business-controller", "prj-gone/namespaces/member-1-coming-lost"];
 /// Fields that TKE computes and that are computed anew, and fields that it does not know.
-const OURS: [&str; 12] = [
+const OURS: [&str; 13] = [
     "/metadata/generation",
     "/metadata/resourceVersion",
     "/spec/clusterDisplayName",
@@ -51,6 +51,7 @@ const OURS: [&str; 12] = [
     "/status/clusterNamespace",
     "/status/clusters",
     "/status/conditions",
+    "/status/observedGeneration",
 ];
 
 /// A namespace that exists in a member cluster before the import.
