@@ -40,8 +40,6 @@ pub(crate) const SHIPPED: [Program; 3] = [API, CONTROLLER, PLUGIN];
 pub(crate) enum BuildMode {
     /// As shipped.
     Release,
-    /// As shipped, and counting what is executed.
-    Instrumented,
     /// With the dev profile, for this machine: to test the packing.
     Dev,
 }
@@ -77,9 +75,10 @@ pub(crate) struct ProgramSettings {
 pub(crate) fn run(settings: &ProgramSettings) -> Result<()> {
     let here = Platform::ALL.into_iter().find(|platform| platform.is_here());
     let here = here.context("nothing is shipped for machines of this kind")?;
-    let mode = if settings.counting.is_some() { BuildMode::Instrumented } else { BuildMode::Release };
-    let mut environment = BuildEnvironment::open(here, mode, &settings.profiles)?;
-    environment.counting.clone_from(&settings.counting);
+    let mut environment = BuildEnvironment::open(here, BuildMode::Release, &settings.profiles)?;
+    if let Some(directory) = &settings.counting {
+        environment = environment.counting(directory.clone());
+    }
     copy(&environment.build(&SHIPPED)?, &SHIPPED, &settings.into.into)
 }
 
@@ -109,14 +108,32 @@ const SOURCE: &str = "/source";
 const TARGET: &str = "/target";
 const CARGO: &str = "/cargo";
 
+/// Counts of what programs execute.
+#[derive(Debug)]
+enum Counts {
+    /// Programs are optimised by those in this file.
+    Used(PathBuf),
+    /// Programs count, and write it below this directory.
+    Made(PathBuf),
+}
+
+impl Counts {
+    fn flags(&self) -> Vec<String> {
+        match self {
+            // Functions that have changed since are built without, and that is no reason to warn.
+            Self::Used(file) => vec![format!("-C{MISMATCHES}"), format!("-Cprofile-use={}", file.display())],
+            Self::Made(directory) => vec![format!("-Cprofile-generate={}", directory.display())],
+        }
+    }
+}
+
 /// The tools for building for a platform.
 #[derive(Debug)]
 pub(crate) struct BuildEnvironment {
     pub(crate) platform: Platform,
     pub(crate) mode: BuildMode,
     target: PathBuf,
-    profile: Option<PathBuf>,
-    counting: Option<PathBuf>,
+    counts: Option<Counts>,
 }
 
 impl BuildEnvironment {
@@ -124,18 +141,19 @@ impl BuildEnvironment {
     pub(crate) fn open(platform: Platform, mode: BuildMode, profiles: &ExecutionProfiles) -> Result<Self> {
         platform.check()?;
         let me = std::env::current_exe().context("find the own program")?;
-        let target = me.ancestors().nth(2).context("the own program lies in no target directory")?;
-        let target = match mode {
-            BuildMode::Instrumented => target.join(INSTRUMENTED),
-            BuildMode::Release | BuildMode::Dev => target.to_owned(),
-        };
-        Ok(Self { platform, mode, target, profile: profiles.of(platform), counting: None })
+        let target = me.ancestors().nth(2).context("the own program lies in no target directory")?.to_owned();
+        Ok(Self { platform, mode, target, counts: profiles.of(platform).map(Counts::Used) })
+    }
+
+    /// For programs that count. Those that are shipped stay in cargo's directory.
+    fn counting(self, directory: PathBuf) -> Self {
+        Self { target: self.target.join(INSTRUMENTED), counts: Some(Counts::Made(directory)), ..self }
     }
 
     /// Builds the programs in one cargo call, so that shared packages are compiled once. Returns their directory.
     pub(crate) fn build(&self, programs: &[Program]) -> Result<PathBuf> {
         match self.mode {
-            BuildMode::Release | BuildMode::Instrumented => self.build_release(programs),
+            BuildMode::Release => self.build_release(programs),
             BuildMode::Dev => self.build_dev(programs),
         }
     }
@@ -152,14 +170,7 @@ impl BuildEnvironment {
         let path_remaps = self.path_remaps()?;
         let rename = |flag: &str, (from, to): &(PathBuf, &str)| format!("{flag}={}={to}", from.display());
         let mut flags: Vec<String> = ["-C", STATIC, "-C", IMPORTED].map(str::to_owned).into();
-        if let Some(profile) = &self.profile {
-            // Functions that have changed since are built without, and that is no reason to warn.
-            flags.extend(["-C", MISMATCHES].map(str::to_owned));
-            flags.push(format!("-Cprofile-use={}", profile.display()));
-        }
-        flags.extend(
-            self.counting.iter().map(|directory| format!("-Cprofile-generate={}", directory.display())),
-        );
+        flags.extend(self.counts.iter().flat_map(Counts::flags));
         flags.extend(path_remaps.iter().map(|pair| rename("--remap-path-prefix", pair)));
         let c: Vec<String> = path_remaps.iter().map(|pair| rename("-ffile-prefix-map", pair)).collect();
         let mut command = self.cargo("build");

@@ -1,8 +1,9 @@
 //! How often business-api executes which code under load, for the compiler: `crates/business-api/pgo`.
 //!
-//! The compiler finds the counts of a function by its symbol. In symbols are the version of the compiler, the target, the
-//! profile `dist` and, for each package, its version, its features and those of all that it depends on. So counts are of use
-//! for one compiler and target, and for packages whose dependencies are the same. Functions without counts are compiled as usual.
+//! The compiler finds the counts of a function by its symbol. In symbols are the version of the compiler, the target,
+//! the profile `dist` and, for each package, its version, its features and those of all that it depends on. So counts
+//! are of use for one compiler and target, and for packages whose dependencies are the same. Functions without counts
+//! are compiled as usual.
 
 use crate::workspace;
 use anyhow::{Context, Result, ensure};
@@ -12,14 +13,14 @@ use terminal::say;
 
 const DIRECTORY: &str = "crates/business-api/pgo";
 
-/// What a profile fits: the compiler and the dependencies.
+/// What a profile was made with, and fits: the compiler and the dependencies.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub(crate) struct ProfileOrigin {
     compiler: String,
     dependencies: String,
 }
 
-impl Origin {
+impl ProfileOrigin {
     /// Of what is built here and now.
     pub(crate) fn now() -> Result<Self> {
         let compiler = rustc(&["--version"])?;
@@ -72,7 +73,7 @@ pub(crate) fn for_build() -> Result<Option<PathBuf>> {
         );
         return Ok(None);
     }
-    let (made_for, now) = (read(&origin)?, Origin::now()?);
+    let (made_for, now) = (read(&origin)?, ProfileOrigin::now()?);
     if made_for.compiler != now.compiler {
         let (then, now) = (made_for.compiler, now.compiler);
         say::skipped(&format!(
@@ -92,15 +93,16 @@ pub(crate) fn for_build() -> Result<Option<PathBuf>> {
 pub(crate) fn ensure_current() -> Result<()> {
     let (profile, origin) = files()?;
     ensure!(
-        !profile.exists() || read(&origin)? == Origin::now()?,
+        !profile.exists() || read(&origin)? == ProfileOrigin::now()?,
         "the profile of business-api is of another compiler or of other dependencies: `cargo xtask pgo` makes another"
     );
     Ok(())
 }
 
-fn read(origin: &Path) -> Result<Origin> {
+fn read(origin: &Path) -> Result<ProfileOrigin> {
     let text = std::fs::read_to_string(origin).with_context(|| format!("read {}", origin.display()))?;
-    Origin::read(&text).with_context(|| format!("{} does not say what the profile is of", origin.display()))
+    ProfileOrigin::read(&text)
+        .with_context(|| format!("{} does not say what the profile is of", origin.display()))
 }
 
 /// cargo does not look at what is in the file: other counts need another path.
@@ -121,10 +123,10 @@ mod tests {
 
     #[test]
     fn the_origin_of_a_profile_is_read_as_it_was_written() {
-        let now = Origin::now().unwrap();
+        let now = ProfileOrigin::now().unwrap();
         assert!(now.compiler.starts_with("rustc 1."), "{now:?}");
-        assert_eq!(Origin::read(&now.text()), Some(now));
-        assert_eq!(Origin::read("rustc 1.95.0"), None);
+        assert_eq!(ProfileOrigin::read(&now.text()), Some(now));
+        assert_eq!(ProfileOrigin::read("rustc 1.95.0"), None);
     }
 
     #[test]

@@ -1,22 +1,24 @@
-//! `cargo xtask pgo`: counts what business-api executes under load. What is shipped and measured from then on is optimised by these
-//! counts: <https://doc.rust-lang.org/rustc/profile-guided-optimization.html>.
+//! `cargo xtask pgo`: counts what business-api executes under load. What is shipped and measured from then on is
+//! optimised by these counts: <https://doc.rust-lang.org/rustc/profile-guided-optimization.html>.
 
 use crate::build::Programs;
 use crate::control_plane::ControlPlane;
-use crate::execution_profile::{self, Origin};
+use crate::execution_profile::{self, ProfileOrigin};
 use crate::{bench, call, image, up, workspace};
 use anyhow::{Context, Result, ensure};
 use clap::Command;
 use std::path::{Path, PathBuf};
 use terminal::say;
 
-/// The load: what the benchmark program measures, and its arguments. Full speed, and a fleet's day with lists and watches.
+/// The load: what the benchmark program measures, and its arguments. Full speed, and a fleet's day with lists and
+/// watches.
 const LOAD: [&[&str]; 2] =
     [&["http", "--", "--rounds", "1", "--seconds", "6"], &["soak", "--", "--minutes", "2"]];
 
 /// `pgo`.
 pub(crate) fn command() -> Command {
-    Command::new("pgo").about("Count what business-api executes under load: programs that are shipped are optimised by these counts.")
+    Command::new("pgo")
+        .about("Count what business-api executes under load: what is shipped is optimised by that.")
 }
 
 /// Makes the profile anew.
@@ -40,7 +42,8 @@ pub(crate) fn pgo() -> Result<()> {
         ensure!(status.success(), "the load failed");
     }
     say::step("the counts merged", || merged(&merge, &counts, &profile))?;
-    std::fs::write(&origin, Origin::now()?.text()).with_context(|| format!("write {}", origin.display()))
+    std::fs::write(&origin, ProfileOrigin::now()?.text())
+        .with_context(|| format!("write {}", origin.display()))
 }
 
 /// Leaves out functions that were never executed.

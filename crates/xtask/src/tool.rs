@@ -120,8 +120,8 @@ impl Tool {
     }
 }
 
-/// Calls `each` for every line that is not blank. Lines end with LF, or with CR for progress bars, and the last one with
-/// the output.
+/// Calls `each` for every line that is not blank. Lines end with LF, or with CR for progress bars, and the last one
+/// with the output.
 fn each_line(mut input: impl Read, mut each: impl FnMut(&str)) -> Result<()> {
     let mut tell = |line: &[u8]| {
         let text = String::from_utf8_lossy(line);
