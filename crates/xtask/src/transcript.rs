@@ -13,7 +13,7 @@ const LINES_KEPT: usize = 2000;
 const LINES_SHOWN: usize = 12;
 /// Of a step that has failed in a program: its name and its error.
 const LINES_OF_FAILURE: usize = 3;
-const CHARS_SHOWN: usize = 240;
+const CHARS_SHOWN: usize = 400;
 /// How long the output of a program that has ended may stay open: what it has started may hold it.
 const PATIENCE: Duration = Duration::from_secs(2);
 

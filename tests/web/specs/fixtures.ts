@@ -103,6 +103,8 @@ export const test = base.extend<{ console: Console; faults: string[]; restored: 
           await page.goto(platform.origin + path);
         } else {
           const since = Date.now();
+          // Of whoever this test has shown before: the login's page comes to nobody who is logged in.
+          await page.context().clearCookies();
           await login(page, platform, name, path);
           sessions.set(name, { cookies: await page.context().cookies(platform.origin), since });
         }

@@ -3,9 +3,10 @@ import { assignClusters, freeClusters, isDuplicate, namespaceName, offeredRows }
 
 const rows = (...names: string[]) => names.map((name) => ({ resource: name.replace("=", ""), amount: name.endsWith("=") ? "1" : "" }));
 
-it("offers what is limited above in its order while nothing is filled in", () => {
+it("offers what is limited above while nothing is filled in, and moves no row that stays", () => {
   const before = rows("cpu", "memory");
   expect(offeredRows(before, ["cpu", "pods"], false)).toEqual(rows("cpu", "pods"));
+  expect(offeredRows(before, ["configmaps", "cpu", "limits", "memory"], false)).toEqual(rows("cpu", "memory", "configmaps", "limits"));
   expect(offeredRows(before, ["cpu", "memory"], false)).toBe(before);
   expect(offeredRows(before, [], false)).toBe(before);
 });

@@ -23,15 +23,16 @@ export function filledAmounts(rows: readonly AmountRow[]): Record<string, string
 
 /**
  * Offers a row for each resource that the parent limits, since it must be set. If the user has filled in an amount, his rows stay and the
- * missing ones are added. What was offered before is not offered again: the user may have added or removed rows since.
+ * missing ones are added; else those of other resources go. A row never takes the place of another that stays: the user may be about to
+ * type into it. What was offered before is not offered again: the user may have added or removed rows since.
  */
 export function offeredRows(rows: readonly AmountRow[], limited: readonly string[], isOffered: boolean): readonly AmountRow[] {
-  if (isOffered) return rows;
-  const names = rows.map(({ resource }) => resource);
+  if (isOffered || limited.length === 0) return rows;
   const begun = rows.some(({ amount }) => amount !== "");
-  if (!begun) return limited.length === 0 || names.join() === limited.join() ? rows : limited.map(empty);
-  const missing = limited.filter((resource) => !names.includes(resource));
-  return missing.length === 0 ? rows : [...rows, ...missing.map(empty)];
+  const kept = begun ? rows : rows.filter(({ resource }) => limited.includes(resource));
+  const names = new Set(kept.map(({ resource }) => resource));
+  const missing = limited.filter((resource) => !names.has(resource));
+  return missing.length === 0 && kept.length === rows.length ? rows : [...kept, ...missing.map(empty)];
 }
 
 /**
