@@ -22,6 +22,7 @@ use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use hyper::body::Incoming;
 use meta::status::Status;
+use runtime::telemetry::{RequestIds, in_request};
 use runtime::trace::{self, RootSpan};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -31,7 +32,6 @@ use std::time::Duration;
 use store::Visibility;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::Instrument;
 
 /// How long a request may take that is not a stream. `?timeout=` can only shorten it.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
@@ -67,17 +67,15 @@ pub(super) async fn serve<H: Handler>(
     let mut record =
         RequestRecord::start(&request, audit_id, peer.address, &shared.metrics, &shared.settings.tracer);
     let scope = record.trace.as_ref().map(RootSpan::scope);
-    let span = match &record.trace {
-        None => tracing::info_span!("request", audit_id = &*record.audit_id),
-        Some(trace) => {
-            tracing::info_span!("request", audit_id = &*record.audit_id, trace_id = trace.trace_id())
-        }
+    let ids = RequestIds {
+        audit_id: Arc::clone(&record.audit_id),
+        trace_id: record.trace.as_ref().map(RootSpan::trace_id),
     };
     let outcome = {
         let request = request.map(|body| {
             if http1 { Body::new(body) } else { Body::new(RequestBody::new(body, &connection.unread_bodies)) }
         });
-        let answered = answer(&shared, &connection, request, &mut record).instrument(span);
+        let answered = in_request(ids, answer(&shared, &connection, request, &mut record));
         let answered = pin!(AssertUnwindSafe(answered).catch_unwind());
         match scope {
             None => answered.await,
