@@ -160,7 +160,7 @@ impl InFlightLimiter {
         self.try_acquire_many(caller, priority, 1)
     }
 
-    /// So many permits for a caller's request; `None` if the limit is reached for him. They may exceed it, if one is
+    /// This many permits for a caller's request; `None` if the limit is reached for him. They may exceed it, if one is
     /// left.
     pub(crate) fn try_acquire_many(
         self: &Arc<Self>,

@@ -153,7 +153,7 @@ pub(crate) async fn store_change(
     let extra = strategy.extra_right(&cx, Some(&live.object), &object);
     let free = call.growth(extra, &call.request.name).await?;
     strategy.check_update(&cx, &live.object, &object)?;
-    let hold = if effect == Effect::Delete { strategy.hold(&cx, &live.object) } else { None };
+    let hold = if effect == WriteEffect::Delete { strategy.hold(&cx, &live.object) } else { None };
     let note = hold.as_ref().map_or(note, |held| format!("{}: {}", held.state.as_str(), held.reason));
     let bytes_max = changed_bytes_max(call, &live.entry, &object);
     let state = new_state(stored, &mut object, bytes_max)?;
@@ -165,11 +165,11 @@ pub(crate) async fn store_change(
         (false, _) => Growth::Refused,
     };
     let (key, uid) = (&live.entry.key, live.entry.uid);
-    let at = if effect == Effect::Move { moves::target_key(key, &object) } else { key.clone() };
+    let at = if effect == WriteEffect::Move { moves::target_key(key, &object) } else { key.clone() };
     let change = match effect {
-        Effect::Update => Change::Update { expected, before, state },
-        Effect::Delete => Change::Delete { expected, before, last: state },
-        Effect::Move => {
+        WriteEffect::Update => Change::Update { expected, before, state },
+        WriteEffect::Delete => Change::Delete { expected, before, last: state },
+        WriteEffect::Move => {
             let last = moves::last_body(&live.entry)?;
             Change::Move { to: at.clone(), expected, before, last, state }
         }
@@ -194,7 +194,7 @@ pub(crate) async fn store_change(
             let object = Object::from_body(&body).map_err(|error| Status::internal(error.to_string()))?;
             Ok(ChangeOutcome::Refused(strategy.refusal(&cx, &object, &violations)))
         }
-        Err(Error::AlreadyExists { deleting }) if effect == Effect::Move => {
+        Err(Error::AlreadyExists { deleting }) if effect == WriteEffect::Move => {
             Ok(ChangeOutcome::Refused(name_taken(call, &at, deleting).await))
         }
         Err(error) => {
@@ -206,12 +206,12 @@ pub(crate) async fn store_change(
 /// An object, ready to be stored.
 struct Prepared {
     object: Object,
-    effect: Effect,
+    effect: WriteEffect,
 }
 
 /// What a write does to its object in the store.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
+enum WriteEffect {
     Update,
     /// The object is being deleted and has no finalizers left.
     Delete,
@@ -280,10 +280,10 @@ async fn prepare(
     let is_gone =
         new.is_deleting() && new.finalizers().next().is_none() && strategy.waits_for(&new).is_none();
     let effect = match (moves, is_gone) {
-        (true, _) => Effect::Move,
-        (false, true) => Effect::Delete,
+        (true, _) => WriteEffect::Move,
+        (false, true) => WriteEffect::Delete,
         (false, false) if is_unchanged(live, &new) => return Ok(None),
-        (false, false) => Effect::Update,
+        (false, false) => WriteEffect::Update,
     };
     sent_warnings.extend(validation::finalizer_warnings(&new, Some(live)));
     Ok(Some(Prepared { object: new, effect }))

@@ -32,7 +32,7 @@ pub(crate) struct Top {
     /// Only one of the two lists
     #[arg(long, value_enum)]
     by: Option<Order>,
-    /// So many of each
+    /// At most this many of each
     #[arg(long, default_value_t = 5, value_name = "NUMBER")]
     limit: usize,
     /// Only this cluster; repeat it for several

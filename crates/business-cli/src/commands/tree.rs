@@ -42,7 +42,7 @@ pub(crate) struct Tree {
     /// Down to the namespaces
     #[arg(long, short = 'N')]
     namespaces: bool,
-    /// So many levels
+    /// At most this many levels
     #[arg(long, value_name = "LEVELS")]
     depth: Option<usize>,
     /// Only limits of which this percentage or more is taken, and who has any

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 /// The result of adopting a file.
 #[derive(Debug)]
 pub enum Adopted {
-    /// So many namespaces are adopted, or would be in a dry run.
+    /// This many namespaces are adopted, or would be in a dry run.
     All(usize),
     /// None is, because of these errors.
     None(Vec<MappingError>),

@@ -61,7 +61,7 @@ pub struct ScanBudget {
 }
 
 impl ScanBudget {
-    /// So many bytes, for so many clusters. When they are used up, each cluster still has an even share, or as much as
+    /// A budget of `most` bytes for this many clusters. When they are used up, each cluster still has an even share, or as much as
     /// it may take of its own cache, so the total is at most three times as much. So a cluster with few marks is always
     /// compared, and one with much that is ours, too.
     pub fn new(most: usize, clusters: usize) -> Self {

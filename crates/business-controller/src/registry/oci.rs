@@ -61,7 +61,7 @@ pub struct OciRegistry {
 enum RepositoryRemoval {
     /// It has no manifests.
     Empty,
-    /// So many manifests were removed.
+    /// This many manifests were removed.
     Removed(usize),
     /// Nothing was removed, and there are parts that were not tried yet.
     Unfinished,

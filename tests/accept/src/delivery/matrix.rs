@@ -35,7 +35,7 @@ const SAME: [(&str, &str); 5] = [
 ];
 
 /// Invalid values, and what the refusal must contain.
-const REFUSED: [(&str, &str); 22] = [
+const REFUSED: [(&str, &str); 23] = [
     ("api.replica=3", "replica"),
     ("api.terminationGracePeriodSeconds=30", "terminationGracePeriodSeconds"),
     ("api.digest=latest", "digest"),
@@ -50,6 +50,10 @@ const REFUSED: [(&str, &str); 22] = [
     ("api.extraEnv[0].value=x", "name"),
     ("api.extraVolumes[0].emptyDir.medium=Memory", "name"),
     ("authentication.tenantIssuers={https://login.example.org}", "authentication.configMapName"),
+    (
+        "authentication.configMapName=logins,api.extraArgs={--jwt-issuer=https://login.example.org}",
+        "instead of authentication.configMapName",
+    ),
     ("certificates.provider=nobody", "provider"),
     ("certificates.provider=job,certificates.secretName=business-api-ca", "certificates.secretName"),
     ("certificates.provider=secret", "caBundle"),

@@ -57,13 +57,13 @@ impl ScanMemory {
 }
 
 impl ScanRoom<'_> {
-    /// So many names are kept until the end of the scan.
+    /// The scan keeps this many names until its end. Fails as [`ScanRoom::hold`] does.
     pub fn keep(&mut self, names: usize) -> Result<(), Error> {
         self.kept = names;
         self.hold(0)
     }
 
-    /// So many names are kept for now, beside the others. [`Error::MeasurementBusy`] while there is no room for them.
+    /// The scan has this many more names in memory now. [`Error::MeasurementBusy`] while there is no room for them.
     pub fn hold(&mut self, names: usize) -> Result<(), Error> {
         self.most = self.most.max(self.kept.saturating_add(names));
         if self.most <= SMALL_MAX || self.large.is_some() {
