@@ -27,6 +27,22 @@ test("what is no amount is said to be none, in words, too", async ({ console }) 
   await expect(page.getByText(words("form.amount.invalid"))).toHaveCount(0);
 });
 
+test("amounts are asked for when it is known what is limited, and the parent that is sent is shown before", async ({ console, page }) => {
+  let read = () => {};
+  const isRead = new Promise<void>((resolve) => (read = resolve));
+  await page.route(/\/projects\?limit=/, async (route) => {
+    await isRead;
+    await route.fallback();
+  });
+  await console.as("bob", PAGES.newNamespace);
+  const amount = page.getByLabel(words("form.amount.of", { resource: "requests.cpu" }), { exact: true });
+  await expect(page.getByRole("combobox", { name: new RegExp(`^${words("form.parent")}`) })).toHaveValue("shop");
+  await expect(amount).toHaveCount(0);
+  read();
+  await expect(amount).toBeVisible();
+  await page.unroute(/\/projects\?limit=/);
+});
+
 test("what would fit is exact, and following it is not refused again", { tag: "@simulated" }, async ({ console, platform }) => {
   const before = { status: { clusters: { local: { used: { "requests.cpu": "8.5" } } } } };
   platform.change("projects", undefined, "shop", { status: { clusters: { local: { used: { "requests.cpu": "8766m" } } } } });

@@ -2,18 +2,20 @@ import { expect, it } from "vitest";
 import { assignClusters, freeClusters, isDuplicate, namespaceName, offeredRows } from "./form";
 
 const rows = (...names: string[]) => names.map((name) => ({ resource: name.replace("=", ""), amount: name.endsWith("=") ? "1" : "" }));
+const offers = (...names: string[]) => names.map((resource) => ({ resource, amount: "", isOffered: true }));
 
 it("offers what is limited above while nothing is filled in, and moves no row that stays", () => {
-  const before = rows("cpu", "memory");
-  expect(offeredRows(before, ["cpu", "pods"], false)).toEqual(rows("cpu", "pods"));
-  expect(offeredRows(before, ["configmaps", "cpu", "limits", "memory"], false)).toEqual(rows("cpu", "memory", "configmaps", "limits"));
+  const before = offers("cpu", "memory");
+  expect(offeredRows(before, ["cpu", "pods"], false)).toEqual(offers("cpu", "pods"));
+  expect(offeredRows(before, ["configmaps", "cpu", "limits", "memory"], false)).toEqual(offers("cpu", "memory", "configmaps", "limits"));
+  expect(offeredRows([...before, ...rows("gpu")], ["cpu"], false)).toEqual([...offers("cpu"), ...rows("gpu")]);
   expect(offeredRows(before, ["cpu", "memory"], false)).toBe(before);
   expect(offeredRows(before, [], false)).toBe(before);
 });
 
 it("keeps what is filled in, and appends what is missing once", () => {
   const begun = rows("cpu=", "memory");
-  const complete = rows("cpu=", "memory", "pods");
+  const complete = [...begun, ...offers("pods")];
   expect(offeredRows(begun, ["cpu", "memory", "pods"], false)).toEqual(complete);
   expect(offeredRows(begun, ["cpu", "memory", "pods"], true)).toBe(begun);
   expect(offeredRows(complete, ["cpu", "memory", "pods"], false)).toBe(complete);

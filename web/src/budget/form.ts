@@ -4,6 +4,8 @@
 export interface AmountRow {
   resource: string;
   amount: string;
+  /** Whether the form offers the row and nobody has typed into it. */
+  isOffered?: boolean;
 }
 
 /** The amounts for one cluster. */
@@ -23,13 +25,13 @@ export function filledAmounts(rows: readonly AmountRow[]): Record<string, string
 
 /**
  * Offers a row for each resource that the parent limits, since it must be set. If the user has filled in an amount, his rows stay and the
- * missing ones are added; else those of other resources go. A row never takes the place of another that stays: the user may be about to
- * type into it. What was offered before is not offered again: the user may have added or removed rows since.
+ * missing ones are added; else offered ones of other resources go. Rows that stay keep their order: the user may be about to type into
+ * one. What was offered before is not offered again: the user may have added or removed rows since.
  */
 export function offeredRows(rows: readonly AmountRow[], limited: readonly string[], isOffered: boolean): readonly AmountRow[] {
   if (isOffered || limited.length === 0) return rows;
   const begun = rows.some(({ amount }) => amount !== "");
-  const kept = begun ? rows : rows.filter(({ resource }) => limited.includes(resource));
+  const kept = begun ? rows : rows.filter((row) => row.isOffered !== true || limited.includes(row.resource));
   const names = new Set(kept.map(({ resource }) => resource));
   const missing = limited.filter((resource) => !names.has(resource));
   return missing.length === 0 && kept.length === rows.length ? rows : [...kept, ...missing.map(empty)];
@@ -77,4 +79,4 @@ export function namespaceName(cluster: string, namespace: string): { name: strin
   return LABEL_START.test(cluster) && name.length <= NAME_MAX ? { name } : { generateName: `${namespace.slice(0, PREFIX_MAX - 1)}-` };
 }
 
-const empty = (resource: string): AmountRow => ({ resource, amount: "" });
+const empty = (resource: string): AmountRow => ({ resource, amount: "", isOffered: true });

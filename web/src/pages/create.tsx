@@ -11,7 +11,8 @@ import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
 import type { Resource } from "../live/feed";
 import { DryRunForm, type WriteRequest, createDryRun } from "../ui/dryrun";
-import { FieldState, JUST_CREATED } from "../ui/notfound";
+import { mayYetBeRead } from "../live/states";
+import { FieldState, JUST_CREATED, whyNotRead } from "../ui/notfound";
 import { choiceNamed, inChoiceOrder } from "../ui/choice";
 import { LimitsFields, clusterChoices, remainingText } from "../ui/limits";
 import { PageHeader } from "../ui/parts";
@@ -66,6 +67,8 @@ function CreateIn({ what, parent }: { what: What; parent: string }) {
   const tenant = createMemo(() => (draft.tenant === "" && !isOperator() && known().length === 1 ? (known()[0] ?? "") : draft.tenant));
   const isLacking = createMemo(() => isRoot() && tenant() === "" && !isOperator() && known().length > 1);
   const source = () => (isRoot() ? ruled.objects().get(tenant()) : all.objects().get(draft.parent));
+  /** Why nobody knows yet which clusters there are and what is limited in them: rows that come later would move those that are typed into. */
+  const unknown = () => (choices.names().length === 0 && choices.why()) || (isRoot() && mayYetBeRead(ruled.state()) ? (whyNotRead(ruled.state()) ?? "") : "");
   const left = (cluster: string, resource: string) => remainingText("form.left", source(), cluster, resource);
   const navigate = useNavigate();
   offerLimited(source, choices.names, limits, setLimits);
@@ -96,7 +99,9 @@ function CreateIn({ what, parent }: { what: What; parent: string }) {
         <Show when={isRoot()}>
           <TenantField names={known()} all={ruled.objects()} value={tenant()} onChange={(value) => change("tenant", value)} />
         </Show>
-        <LimitsFields limits={limits()} choices={choices.names()} why={choices.why()} isSeveral={what === "project"} set={setLimits} left={left} />
+        <Show when={unknown() === ""} fallback={<small class="quiet" role="status">{unknown()}</small>}>
+          <LimitsFields limits={limits()} choices={choices.names()} why={choices.why()} isSeveral={what === "project"} set={setLimits} left={left} />
+        </Show>
       </DryRunForm>
     </>
   );
@@ -154,7 +159,9 @@ function offerLimited(
 
 function ParentField(props: { what: What; value: string; onChange: (value: string) => void }) {
   const all = projects();
-  const names = createMemo(() => inChoiceOrder(all.objects().values()));
+  const known = createMemo(() => inChoiceOrder(all.objects().values()));
+  // The chosen one is among them before it is read, and when it is gone: the browser would show another one than is sent.
+  const names = createMemo(() => (props.value === "" || all.objects().has(props.value) ? known() : [props.value, ...known()]));
   const text = (name: string) => choiceNamed(all.objects(), name);
   return (
     <label class="field">
@@ -164,7 +171,7 @@ function ParentField(props: { what: What; value: string; onChange: (value: strin
         <For each={names()}>{(name) => <option value={name} selected={name === props.value}>{text(name)}</option>}</For>
       </select>
       <FieldState state={all.state()} />
-      <Show when={props.what === "namespace" && all.state().at === "live" && names().length === 0}><small>{t("projects.none.text")}</small></Show>
+      <Show when={props.what === "namespace" && all.state().at === "live" && known().length === 0}><small>{t("projects.none.text")}</small></Show>
     </label>
   );
 }

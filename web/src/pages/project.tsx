@@ -10,7 +10,6 @@ import { deletionBlocker } from "../budget/releases";
 import { formatDateTime, percent, t } from "../i18n/messages";
 import { Access } from "../ui/access";
 import { ActionWithReason, DeleteButton, ReviewLink } from "../ui/actions";
-import { hasBeenRead } from "../live/states";
 import { FieldState, NotFound } from "../ui/notfound";
 import { AmountText, ApiText, Conditions, FeedBoundary, Legend, PageHeader, Shares, phaseText } from "../ui/parts";
 import { MoreObjects } from "../ui/more";
@@ -144,7 +143,7 @@ function Holders(props: { node: TreeNode }) {
           </tr>
         )}
       </SearchableTable>
-      <For each={registry()}>{({ read }) => <Show when={!hasBeenRead(read.state())}><FieldState state={read.state()} /></Show>}</For>
+      <For each={registry()}>{({ read }) => <FieldState state={read.state()} />}</For>
     </>
   );
 }

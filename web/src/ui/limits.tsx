@@ -10,21 +10,28 @@ import { type BudgetSource, remainingIn } from "../budget/remaining";
 import { type AmountRow, type ClusterLimits, emptyLimits, freeClusters, isDuplicate } from "../budget/form";
 import { compareNames } from "../budget/shares";
 import { t } from "../i18n/messages";
+import { mayYetBeRead } from "../live/states";
 import { type Names, createNames } from "./lookup";
+import { whyNotRead } from "./notfound";
 
 const COMMON = ["requests.cpu", "requests.memory", "limits.cpu", "limits.memory", "requests.storage", "pods"];
 
-/** The clusters of the parent, or all that are offered. Without `registry` for a namespace, which cannot be there. */
+/**
+ * The clusters of the parent, or all that are offered. None before the parent was read: one that it does not have would be chosen. Without
+ * `registry` for a namespace, which cannot be there.
+ */
 export function clusterChoices(parent: () => string, withRegistry: () => boolean): Names {
   const all = projects();
   const offers = createNames(`${GROUP}/clusteroffers`);
   const above = () => all.objects().get(parent());
+  const isUnread = () => parent() !== "" && !above() && mayYetBeRead(all.state());
   const names = () => {
+    if (isUnread()) return [];
     const project = above();
     const known = project ? Object.keys(project.spec?.clusters ?? {}) : offers.names();
     return known.filter((name) => withRegistry() || name !== "registry").sort(compareNames);
   };
-  return { names, why: () => (above() ? "" : offers.why()) };
+  return { names, why: () => (above() ? "" : isUnread() ? (whyNotRead(all.state()) ?? "") : offers.why()) };
 }
 
 /** What a project or a tenant has left, as text. Exact, since a rounded amount would be less than what fits. */
@@ -56,7 +63,9 @@ export function LimitsFields(props: LimitsFieldsProps) {
       <For each={props.limits.map((_, index) => index)}>
         {(index) => {
           const entry = () => props.limits[index] ?? emptyLimits("");
-          const names = () => props.choices.filter((name) => name === entry().cluster || free().has(name));
+          const others = () => props.choices.filter((name) => name !== entry().cluster && free().has(name));
+          // Its own stays among them when it is offered no more: the browser would show another one than is sent.
+          const names = () => [entry().cluster, ...others()].filter((name) => name !== "").sort(compareNames);
           return (
             <fieldset class="limits" aria-label={entry().cluster}>
               <div class="limits-head">
@@ -94,7 +103,7 @@ interface AmountsProps {
 }
 
 function Amounts(props: AmountsProps) {
-  const put = (index: number, row: Partial<AmountRow>) => props.set(props.rows.map((old, at) => (at === index ? { ...old, ...row } : old)));
+  const put = (index: number, row: Partial<AmountRow>) => props.set(props.rows.map((old, at) => (at === index ? { ...old, ...row, isOffered: false } : old)));
   return (
     <fieldset class="amounts">
       <legend>{t("form.amounts")}</legend>

@@ -6,7 +6,7 @@
 import { type Accessor, createEffect, createSignal, on, onCleanup } from "solid-js";
 import { request } from "../api/client";
 import { retried } from "../api/collections";
-import { isRejection, messageOf } from "../api/status";
+import { ApiError, isRejection, messageOf } from "../api/status";
 import { t } from "../i18n/messages";
 
 /** The result for the current input, or for the last one that has a result. */
@@ -31,6 +31,9 @@ interface NameList {
   items: { metadata: { name: string } }[];
 }
 
+/** Whether asking again is of no use. A token that has ended is exchanged. */
+const isFinal = (error: unknown) => isRejection(error) && !(error instanceof ApiError && error.code === 401);
+
 /** The names of a collection, read once. Tries again until the server has answered. */
 export function createNames(path: string): Names {
   const [names, setNames] = createSignal<readonly string[]>([]);
@@ -38,7 +41,7 @@ export function createNames(path: string): Names {
   const asking = new AbortController();
   onCleanup(() => asking.abort());
   const again = (error: unknown) => setWhy(() => () => t("state.unread", { why: messageOf(error) }));
-  void retried(() => request<NameList>(path, { signal: asking.signal }), asking.signal, isRejection, again).then(
+  void retried(() => request<NameList>(path, { signal: asking.signal }), asking.signal, isFinal, again).then(
     ({ items }) => {
       setNames(items.map(({ metadata }) => metadata.name));
       setWhy(() => () => "");

@@ -7,8 +7,8 @@ export function createNavigationCheck(): () => () => boolean {
   const location = useLocation();
   const isRouting = useIsRouting();
   return () => {
-    const { pathname } = location;
+    const { pathname, search } = location;
     // A page that is still loading counts as navigation.
-    return () => location.pathname === pathname && !isRouting();
+    return () => location.pathname === pathname && location.search === search && !isRouting();
   };
 }

@@ -21,16 +21,18 @@ export function NotFound(props: { name: string }) {
   );
 }
 
+/** Why there is nothing of a collection yet, or nothing new. */
+export function whyNotRead(state: FeedState): string | undefined {
+  switch (state.at) {
+    case "loading": return t("state.loading");
+    case "refused": return state.error.message;
+    case "unread": return t("state.unread", { why: state.why });
+    case "cut": return state.why;
+    case "live": return undefined;
+  }
+}
+
 /** Why a field has no options yet. */
 export function FieldState(props: { state: FeedState }) {
-  const why = () => {
-    switch (props.state.at) {
-      case "loading": return t("state.loading");
-      case "refused": return props.state.error.message;
-      case "unread": return t("state.unread", { why: props.state.why });
-      case "cut": return props.state.why;
-      case "live": return undefined;
-    }
-  };
-  return <small role="status">{why() ?? ""}</small>;
+  return <small role="status">{whyNotRead(props.state) ?? ""}</small>;
 }
