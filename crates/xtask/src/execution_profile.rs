@@ -5,7 +5,7 @@
 //! are of use for one compiler and target, and for packages whose dependencies are the same. Functions without counts
 //! are compiled as usual.
 
-use crate::workspace;
+use crate::{tree, workspace};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,39 +64,62 @@ pub(crate) fn rustc(args: &[&str]) -> Result<String> {
     Ok(String::from_utf8(output.stdout).context("what rustc says is no text")?.trim().to_owned())
 }
 
-/// A directory with the profiles that fit, for `dist`; says why there is none.
-pub(crate) fn for_build() -> Result<Option<PathBuf>> {
-    let (profile, origin) = files()?;
-    if !profile.exists() {
-        say::skipped(
-            "nobody has counted what business-api executes on machines of this kind: it is built without",
-        );
-        return Ok(None);
-    }
-    let (made_for, now) = (read(&origin)?, ProfileOrigin::now()?);
-    if made_for.compiler != now.compiler {
-        let (then, now) = (made_for.compiler, now.compiler);
-        say::skipped(&format!(
-            "the profile of business-api is of {then}, not of {now}: `cargo xtask pgo` makes another"
-        ));
-        return Ok(None);
-    }
-    if made_for != now {
-        say::line(
-            "the profile of business-api is of other dependencies: what they change is built without it",
-        );
-    }
-    place(&profile).map(Some)
+/// The profiles in the repository, for whatever target, by name. An image for a target is the same from any machine.
+fn committed() -> Result<Vec<(PathBuf, ProfileOrigin)>> {
+    let mut profiles = tree::all(&workspace::root().join(DIRECTORY))?;
+    profiles.retain(|path| path.extension().is_some_and(|kind| kind == "profdata"));
+    profiles.sort();
+    profiles
+        .into_iter()
+        .map(|profile| {
+            let origin = read(&profile.with_extension("origin"))?;
+            Ok((profile, origin))
+        })
+        .collect()
 }
 
-/// Fails if the profile of this machine's target, if there is one, is not of this compiler and these dependencies.
+/// A directory with the profiles that fit, for `dist`; says why there is none.
+pub(crate) fn for_build() -> Result<Option<PathBuf>> {
+    let (here, _) = files()?;
+    if !here.exists() {
+        say::skipped(
+            "nobody has counted what business-api executes on machines of this kind: it is built for them without",
+        );
+    }
+    let now = ProfileOrigin::now()?;
+    let (fitting, others): (Vec<_>, Vec<_>) =
+        committed()?.into_iter().partition(|(_, origin)| origin.compiler == now.compiler);
+    for (profile, origin) in others {
+        let (name, then, now) = (name_of(&profile), origin.compiler, &now.compiler);
+        say::skipped(&format!("{name} is of {then}, not of {now}: `cargo xtask pgo` makes another"));
+    }
+    if fitting.is_empty() {
+        return Ok(None);
+    }
+    for (profile, _) in fitting.iter().filter(|(_, origin)| *origin != now) {
+        let name = name_of(profile);
+        say::line(format_args!("{name} is of other dependencies: what they change is built without it"));
+    }
+    let fitting: Vec<PathBuf> = fitting.into_iter().map(|(profile, _)| profile).collect();
+    place(&fitting).map(Some)
+}
+
+/// Fails if a profile in the repository is not of this compiler and these dependencies.
 pub(crate) fn ensure_current() -> Result<()> {
-    let (profile, origin) = files()?;
-    ensure!(
-        !profile.exists() || read(&origin)? == ProfileOrigin::now()?,
-        "the profile of business-api is of another compiler or of other dependencies: `cargo xtask pgo` makes another"
-    );
+    let now = ProfileOrigin::now()?;
+    for (profile, origin) in committed()? {
+        ensure!(
+            origin == now,
+            "{} is of another compiler or of other dependencies: `cargo xtask pgo` makes another",
+            name_of(&profile)
+        );
+    }
     Ok(())
+}
+
+fn name_of(profile: &Path) -> String {
+    let name = profile.file_name().unwrap_or_default();
+    format!("{DIRECTORY}/{}", name.to_string_lossy())
 }
 
 fn read(origin: &Path) -> Result<ProfileOrigin> {
@@ -105,14 +128,23 @@ fn read(origin: &Path) -> Result<ProfileOrigin> {
         .with_context(|| format!("{} does not say what the profile is of", origin.display()))
 }
 
-/// cargo does not look at what is in the file: other counts need another path.
-fn place(profile: &Path) -> Result<PathBuf> {
-    let counts = std::fs::read(profile).with_context(|| format!("read {}", profile.display()))?;
-    let directory = workspace::target()?.join("pgo").join(workspace::content_hash(counts.iter().copied()));
+/// cargo does not look at what is in the files: other counts need another path.
+fn place(profiles: &[PathBuf]) -> Result<PathBuf> {
+    let mut all = Vec::new();
+    for profile in profiles {
+        all.push(std::fs::read(profile).with_context(|| format!("read {}", profile.display()))?);
+    }
+    let hash = workspace::content_hash(all.iter().flatten().copied());
+    let directory = workspace::target()?.join("pgo").join(hash);
     std::fs::create_dir_all(&directory).with_context(|| format!("make {}", directory.display()))?;
-    let copy = directory.join(profile.file_name().context("a profile is a file")?);
-    if !copy.exists() {
-        std::fs::write(&copy, counts).with_context(|| format!("write {}", copy.display()))?;
+    for (profile, counts) in profiles.iter().zip(all) {
+        let copy = directory.join(profile.file_name().context("a profile is a file")?);
+        if !copy.exists() {
+            // Whole or not at all: what is there is taken for good.
+            let half = copy.with_extension(std::process::id().to_string());
+            std::fs::write(&half, counts).with_context(|| format!("write {}", half.display()))?;
+            std::fs::rename(&half, &copy).with_context(|| format!("write {}", copy.display()))?;
+        }
     }
     Ok(directory)
 }
@@ -131,11 +163,6 @@ mod tests {
 
     #[test]
     fn each_profile_says_what_it_is_of() {
-        for entry in std::fs::read_dir(workspace::root().join(DIRECTORY)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|kind| kind == "profdata") {
-                read(&path.with_extension("origin")).unwrap();
-            }
-        }
+        committed().unwrap();
     }
 }

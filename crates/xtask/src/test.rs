@@ -133,20 +133,28 @@ fn unit() -> Result<Count> {
     command.env("PATH", path).stdout(to_output);
     let tests = std::thread::spawn(move || call::run_as_group(&mut command));
     let mut sum = Count::default();
+    let mut is_message = false;
     for line in BufReader::new(output).lines() {
         let line = line?;
         if let Some(count) = result(&line) {
             sum.add(count);
-        } else if line.contains("FAILED") || line.contains("panicked") || line.starts_with("    ") {
+        } else if is_message || tells_of_failure(&line) {
             transcript::keep(&line);
             say::line(&line);
         }
+        is_message = line.contains("panicked at");
     }
     let status =
         tests.join().map_err(|_panic| anyhow!("the thread that waits for cargo test has failed"))??;
     ensure!(status.success() || sum.failed > 0, "cargo test failed before any test did");
     say::line(format_args!("{} tests passed, {} failed", sum.passed, sum.failed));
     Ok(sum)
+}
+
+/// Whether a line names a test that has failed, or where it did. Backtraces are long, and their last lines say nothing.
+fn tells_of_failure(line: &str) -> bool {
+    let is_indented = line.starts_with("    ") && !line.trim_start().starts_with("at ");
+    line.contains("FAILED") || line.contains("panicked") || is_indented
 }
 
 /// The numbers in `test result: ok. 3 passed; 0 failed; …`.
@@ -215,5 +223,11 @@ mod tests {
         let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(result(line), Some(Count { passed: 12, failed: 3 }));
         assert_eq!(result("test result"), None);
+        for said in ["test a::b ... FAILED", "thread 'a::b' (7) panicked at src/a.rs:3:9:", "    a::b"] {
+            assert!(tells_of_failure(said), "{said}");
+        }
+        for other in ["test a::c ... ok", "             at ./src/a.rs:3:9", "failures:"] {
+            assert!(!tells_of_failure(other), "{other}");
+        }
     }
 }

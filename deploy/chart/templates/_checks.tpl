@@ -10,8 +10,8 @@
 {{- if and $values.console.enabled (not $tokens) }}
   {{- fail "console.enabled: nobody's tokens are believed, so nobody could log in: name the ConfigMap with the issuers of console.secretName in authentication.configMapName, or give --authentication-config or --jwt-issuer in api.extraArgs" }}
 {{- end }}
-{{- if and $values.authentication.configMapName (or (has "--authentication-config" $given) (has "--jwt-issuer" $given)) }}
-  {{- fail "api.extraArgs: --authentication-config and --jwt-issuer are instead of authentication.configMapName, which is set" }}
+{{- if and $values.authentication.configMapName (has "--jwt-issuer" $given) }}
+  {{- fail "api.extraArgs: --jwt-issuer is instead of authentication.configMapName, which is set" }}
 {{- end }}
 {{- if and (or $values.authentication.tenantIssuers $values.authentication.clusterIssuers) (not $values.authentication.configMapName) }}
   {{- fail "authentication.configMapName: authentication.tenantIssuers and clusterIssuers are issuers in that ConfigMap, and it is not named" }}

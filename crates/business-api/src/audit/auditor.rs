@@ -331,6 +331,10 @@ impl Auditor {
             }
             return;
         }
+        // An operator may have written it off since the statuses were read. Without a comparison nothing would end it.
+        if !project_status::still_reports(&self.store, &self.access, project, orphan).await {
+            return;
+        }
         if let Err(error) = self.store.hold(&self.access, &hold).await {
             tracing::warn!(project, namespace = orphan.namespace, %error, "an orphan cannot be held");
             charged.unheld += 1;

@@ -15,7 +15,7 @@ use std::slice;
 use std::sync::Arc;
 use store::audit::Difference;
 use store::hold::Hold;
-use store::model::Write;
+use store::model::{Key, Write};
 use store::quota::Scope;
 use store::read::{At, ListQuery};
 use store::{Access, Entry, Error, KindId, Revision, Store};
@@ -185,6 +185,20 @@ pub(super) async fn forget_orphans(
         }
     }
     Err(Error::Conflict)
+}
+
+/// Whether the status of a project reports this orphan now. If it cannot be read, it may.
+pub(super) async fn still_reports(store: &Store, access: &Access, project: &str, orphan: &Orphan) -> bool {
+    let entry = match store.get(access, &Key::new(PROJECT, "", project), At::Latest).await {
+        Ok(entry) => entry,
+        Err(Error::NotFound) => return false,
+        Err(_unreadable) => return true,
+    };
+    let is_it = |one: &Orphan| {
+        (&one.uid, &one.cluster_name, &one.namespace)
+            == (&orphan.uid, &orphan.cluster_name, &orphan.namespace)
+    };
+    status_of(&entry).map_or(true, |status| status.orphans.iter().any(is_it))
 }
 
 /// Whether the controller still removes our quota and marks from what was released: its cluster is compared.

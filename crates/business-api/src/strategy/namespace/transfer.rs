@@ -109,7 +109,7 @@ fn transferred(now: &str, live: &Object, request: &NamespaceTransfer) -> Result<
     }
     let mut status = NamespaceStatus::of(&object).map_err(internal_decode_error)?;
     if status.is_imported() {
-        return Err(Status::forbidden(&group_resource(), live.name(), NOT_TAKEN_OVER));
+        return Err(Status::conflict(&group_resource(), live.name(), NOT_TAKEN_OVER));
     }
     let marks = condition::find(&status.conditions, TRANSFERRED).filter(|known| !known.is_true());
     // If it moves on before its marks in the cluster are rewritten, they still name the first project.
@@ -142,7 +142,7 @@ mod tests {
             transferred("2026-01-01T00:00:00Z", &Object::new(body).unwrap(), &request)
         };
         let refused = of(&json!(ClusterNamespaceRecord::imported())).unwrap_err();
-        assert_eq!(refused.code, 403);
+        assert_eq!(refused.code, 409, "it passes, and whoever asks may try again");
         assert!(refused.message.contains("was imported"), "{}", refused.message);
         let moved = of(&json!({"uid": "there", "provenance": "Made"})).unwrap();
         assert_eq!(moved.namespace(), "q");

@@ -17,6 +17,9 @@ use business_types::{ClusterIdentity, MemberClusterSpec};
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
 
+const OPERATORS_ALONE: &str =
+    "operators alone may use it: --tenants names tenants that may, too; '*' is every tenant";
+
 /// What an earlier join of the cluster has left.
 #[derive(Default)]
 pub(super) struct PreviousJoin {
@@ -58,8 +61,8 @@ pub(super) struct JoinSettings {
     kept: Vec<String>,
     /// Whether it has joined before, and its Secret is gone.
     has_lost_secret: bool,
-    /// Why `--tenants` changes nothing, if it does not.
-    tenants_stay: Option<String>,
+    /// Why `--tenants` changes nothing, if it does not, or that no tenant may use the cluster.
+    tenants_note: Option<String>,
 }
 
 impl PreviousJoin {
@@ -85,6 +88,11 @@ impl PreviousJoin {
     /// The cluster's object, if the cluster has joined. An operator may create the object before that.
     fn joined_cluster(&self) -> Option<&MemberCluster> {
         self.cluster.as_ref().filter(|cluster| !cluster.status.uid.is_empty())
+    }
+
+    /// Whether its object, if there is one, names no tenant. An operator may have changed what the Secret says.
+    fn is_closed_to_tenants(&self) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.spec.tenants.is_empty())
     }
 
     /// The value of an annotation of the Secret; if the Secret is gone, the value of the cluster's spec.
@@ -139,6 +147,10 @@ impl JoinSettings {
             .filter(|_| join.endpoint.is_none())
             .map(|secret| data(secret, CLUSTER_ENDPOINT_CA_KEY).to_owned())
             .filter(|authority| !authority.is_empty());
+        let is_closed = annotations.get(CLUSTER_TENANTS_ANNOTATION).and_then(Value::as_str) == Some("")
+            && (join.tenants.is_some() || before.is_closed_to_tenants());
+        let tenants_note =
+            tenants_stay(join, before).or_else(|| is_closed.then(|| OPERATORS_ALONE.to_owned()));
         Ok(Self {
             shared: join.shared || was_shared,
             people: join.people || had_people,
@@ -148,7 +160,7 @@ impl JoinSettings {
             endpoint_authority,
             kept,
             has_lost_secret: secret.is_none() && before.joined_cluster().is_some(),
-            tenants_stay: tenants_stay(join, before),
+            tenants_note,
         })
     }
 
@@ -163,11 +175,8 @@ impl JoinSettings {
         if !self.kept.is_empty() {
             note(format_args!("as before, since this call does not say: {}", self.kept.join(" ")));
         }
-        if let Some(why) = &self.tenants_stay {
-            note(why);
-        }
-        if self.annotations.get(CLUSTER_TENANTS_ANNOTATION).and_then(Value::as_str) == Some("") {
-            note("operators alone may use it: --tenants names tenants that may, too; '*' is every tenant");
+        if let Some(tenants) = &self.tenants_note {
+            note(tenants);
         }
         if self.has_lost_secret {
             note(format_args!(
@@ -436,7 +445,7 @@ mod tests {
                 "spec": {"tenants": set}, "status": {"uid": "1"},
             });
             let cluster = Some(serde_json::from_value(object).unwrap());
-            settings(flags, &PreviousJoin { cluster, ..PreviousJoin::default() }).unwrap().tenants_stay
+            settings(flags, &PreviousJoin { cluster, ..PreviousJoin::default() }).unwrap().tenants_note
         };
         let all = json!({"tenants": ["*"]});
         let narrow = ["--tenants", "acme, globex"];
@@ -452,6 +461,19 @@ mod tests {
             assert!(why.contains(part), "{part}: {why}");
         }
         assert!(told(&json!([]), &all, &narrow).unwrap().contains("operators alone"));
+    }
+
+    #[test]
+    fn operators_are_alone_only_where_the_record_says_so_too() {
+        let told = |tenants: &Value| {
+            let annotations = json!({CLUSTER_TENANTS_ANNOTATION: ""});
+            let secret = Some(json!({"metadata": {"annotations": annotations}}));
+            let cluster = Some(cluster(&json!({ "tenants": tenants }), ""));
+            let before = PreviousJoin { cluster, secret, ..PreviousJoin::default() };
+            settings(&[], &before).unwrap().tenants_note
+        };
+        assert_eq!(told(&json!([])).as_deref(), Some(OPERATORS_ALONE));
+        assert_eq!(told(&json!(["acme"])), None, "an operator has opened it since");
     }
 
     #[test]
