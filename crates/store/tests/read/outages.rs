@@ -189,7 +189,9 @@ async fn who_hears_nothing_for_long_asks_for_the_channel_no_second_time() {
         asked.is_some()
     })
     .await;
-    assert_eq!(asked.as_deref(), Some("LISTEN \"store\";"));
+    // A listener whose check is cut off gives way to another one, which sends the statement without a semicolon.
+    let asked = asked.unwrap();
+    assert_eq!(asked.trim_end_matches(';'), "LISTEN \"store\"");
 }
 
 /// The network swallows what is sent: nobody says that the connection is gone.
